@@ -1,0 +1,1 @@
+"""Compile regex, JSON Schema and grammar text into byte and token automata; no torch, no engine."""
