@@ -358,13 +358,17 @@ class Pool:
             known = _all(n.nullable for n in nodes)
             if known is not None:
                 return self.epsilon if known else self.never
-        if all(n.kind is Kind.SEQ and n.head.kind is Kind.BYTES for n in nodes):
+        prefix: list[Node] = []
+        while all(n.kind is Kind.SEQ and n.head.kind is Kind.BYTES for n in nodes):
             head = ALL_BYTES
             for node in nodes:
                 head &= node.head.mask
             if not head:
                 return self.never
-            return self._join(self.byte_set(head), self.all_of([n.tail for n in nodes]))
+            prefix.append(self.byte_set(head))
+            nodes = [node.tail for node in nodes]
+        if prefix:
+            return self.seq(*prefix, self.all_of(nodes))
         nodes.sort(key=lambda node: node.id)
         key = ("and", *[node.id for node in nodes])
         result = self._interned.get(key)

@@ -1,0 +1,417 @@
+"""Token automata: interned derivatives as states, and token masks from a walk of the vocabulary.
+
+A state is an int; outside this module there is only state -> byte class -> state. Masks come from a
+level-synchronous walk of the vocabulary trie, one NumPy operation per level. States that cannot be
+told apart within the longest token share their mask. States are built on demand and never removed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .derivative import moves
+from .distance import UNREACHABLE, Distance
+from .errors import ConstraintTooLarge, EmptyConstraint
+from .expr import ALL_BYTES, Kind, Node
+from .grammar import Grammar
+from .vocabulary import Vocabulary
+
+DEAD = 0
+_UNKNOWN = -1
+_FAR = np.int32(2**31 - 1)
+_LONGEST_PATH = 1 << 16
+_NARROWED_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class AutomatonStats:
+    """Sizes of a token automaton: counts of states, masks and byte classes, and bytes held."""
+
+    states: int
+    rows: int
+    classes: int
+    table_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    words: NDArray[np.uint32]
+    farthest: int  # largest distance (bytes) of any state behind an allowed token
+
+
+class TokenAutomaton:
+    """The token-level automaton of one grammar for one vocabulary.
+
+    Thread-safe, deterministic and free of visible side effects: tables grow behind the methods.
+
+    Args:
+        grammar: A compiled grammar.
+        vocabulary: The tokenizer's vocabulary.
+        max_states: Most states to intern before giving up.
+
+    Raises:
+        EmptyConstraint: No text of the grammar can be written with this vocabulary.
+        ConstraintTooLarge: `max_states` was reached.
+    """
+
+    def __init__(
+        self, grammar: Grammar, vocabulary: Vocabulary, *, max_states: int = 1_000_000
+    ) -> None:
+        self.grammar = grammar
+        self.vocabulary = vocabulary
+        self.vocab_size = vocabulary.size
+        self._lock = grammar.lock
+        self._max_states = max_states
+        with self._lock:
+            self._distance = Distance(grammar.pool, vocabulary.alphabet)
+            self._class_of, self._representative = _byte_classes(grammar, vocabulary.alphabet)
+            classes = len(self._representative)
+            self._classes_of_mask: dict[int, NDArray[np.intp]] = {}
+            self._node_class = self._class_of[vocabulary.node_byte]
+            self._table = np.full((64, classes), _UNKNOWN, np.int32)
+            self._fewest = np.full(64, _FAR, np.int32)
+            self._expanded = np.zeros(64, bool)
+            self._nodes: list[Node] = [grammar.pool.never]
+            self._state_of: dict[Node, int] = {}
+            self._table[DEAD] = DEAD
+            self._expanded[DEAD] = True
+            self._rows: dict[Node, _Row] = {}
+            self._row_of: dict[int, tuple[_Row, int]] = {}
+            self._next: dict[int, tuple[int, int]] = {}
+            self._tokens_left: dict[int, int] = {}
+            self._narrowed: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = (
+                OrderedDict()
+            )
+            if self._distance(grammar.root) >= UNREACHABLE:
+                raise EmptyConstraint(
+                    "no text of this constraint can be written with this vocabulary",
+                    hint="The vocabulary lacks single bytes that the constraint needs",
+                )
+            self.start = self._intern(grammar.root)
+
+    # -- the engine's protocol ----------------------------------------------------------------
+
+    def mask(self, state: int, budget: int) -> NDArray[np.uint32]:
+        """Tokens that may come next.
+
+        Args:
+            state: A live state.
+            budget: Text tokens that may still be emitted, this one included.
+
+        Returns:
+            uint32 [ceil(vocab_size / 32)], read-only, id i in bit i % 32 of word i // 32: tokens
+            after which at most `budget - 1` further tokens complete the text, and the end-of-text
+            ids exactly if `state` is accepting.
+        """
+        row, extra = self._row(state)
+        if budget - 1 >= row.farthest + extra:
+            return row.words
+        return self._narrow(state, budget)[0]
+
+    def narrowed(self, state: int, budget: int) -> bool:
+        """Whether `budget` removes tokens from the mask of `state`."""
+        row, extra = self._row(state)
+        return budget - 1 < row.farthest + extra and self._narrow(state, budget)[1]
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after `token`.
+
+        Raises:
+            ValueError: The token is not allowed in `state`.
+        """
+        data = self.vocabulary.tokens[token] if 0 <= token < self.vocab_size else None
+        after = DEAD if data is None else self.walk(state, data)
+        if after == DEAD:
+            raise ValueError(f"token {token} ({data!r}) is not allowed in state {state}")
+        return after
+
+    def walk(self, state: int, data: bytes) -> int:
+        """The state after the bytes `data`, or `DEAD`."""
+        for byte in data:
+            after = int(self._table[state, self._class_of[byte]])
+            if after == _UNKNOWN:
+                with self._lock:
+                    self._expand(state)
+                after = int(self._table[state, self._class_of[byte]])
+            state = after
+            if state == DEAD:
+                break
+        return state
+
+    def accepting(self, state: int) -> bool:
+        """Whether the text so far is complete."""
+        return bool(self._nodes[state].nullable)
+
+    def complete(self, state: int) -> bool:
+        """Whether the text is complete and nothing can follow it."""
+        if not self.accepting(state):
+            return False
+        with self._lock:
+            self._expand(state)
+        return not bool((self._table[state] > DEAD).any())
+
+    def fewest_tokens(self, state: int) -> int:
+        """A number of tokens that suffices to complete the text from `state`."""
+        with self._lock:
+            return self._fewest_tokens(state)
+
+    def stats(self) -> AutomatonStats:
+        """Sizes of the tables now."""
+        held = self._table.nbytes + self._fewest.nbytes + self._expanded.nbytes
+        held += sum(row.words.nbytes for row in self._rows.values())
+        return AutomatonStats(
+            len(self._nodes), len(self._rows), len(self._representative), held
+        )
+
+    # -- states -------------------------------------------------------------------------------
+
+    def _intern(self, node: Node) -> int:
+        state = self._state_of.get(node)
+        if state is not None:
+            return state
+        try:
+            distance = self._distance(node)
+        except ConstraintTooLarge:
+            distance = UNREACHABLE  # a way on that cannot be shown to end is not offered
+        if distance >= UNREACHABLE:
+            self._state_of[node] = DEAD
+            return DEAD
+        state = len(self._nodes)
+        if state >= self._max_states:
+            raise ConstraintTooLarge(
+                f"the constraint needs more than {self._max_states} states",
+                hint="Bound the lengths of strings and arrays, or simplify the constraint",
+            )
+        if state >= len(self._table):
+            self._grow()
+        self._nodes.append(node)
+        self._state_of[node] = state
+        self._fewest[state] = min(distance, int(_FAR))
+        return state
+
+    def _grow(self) -> None:
+        size = 2 * len(self._table)
+        table = np.full((size, self._table.shape[1]), _UNKNOWN, np.int32)
+        table[: len(self._table)] = self._table
+        fewest = np.full(size, _FAR, np.int32)
+        fewest[: len(self._fewest)] = self._fewest
+        expanded = np.zeros(size, bool)
+        expanded[: len(self._expanded)] = self._expanded
+        self._table, self._fewest, self._expanded = table, fewest, expanded
+
+    def _expand(self, state: int) -> None:
+        """Fill the transition row of `state`. Call with the lock held."""
+        if self._expanded[state]:
+            return
+        pairs = []
+        for mask, target in moves(self.grammar.pool, self._nodes[state]):
+            usable = mask & self.vocabulary.alphabet
+            if usable:
+                after = self._intern(target)
+                if after != DEAD:
+                    pairs.append((self._classes(usable), after))
+        row = np.zeros(self._table.shape[1], np.int32)
+        for classes, after in pairs:
+            row[classes] = after
+        self._table[state] = row
+        self._expanded[state] = True
+
+    def _classes(self, mask: int) -> NDArray[np.intp]:
+        classes = self._classes_of_mask.get(mask)
+        if classes is None:
+            found = [c for c, byte in enumerate(self._representative) if mask >> byte & 1]
+            classes = np.array(found, np.intp)
+            self._classes_of_mask[mask] = classes
+        return classes
+
+    # -- masks --------------------------------------------------------------------------------
+
+    def _row(self, state: int) -> tuple[_Row, int]:
+        known = self._row_of.get(state)
+        if known is not None:
+            return known
+        with self._lock:
+            key, extra = self._shorten(self._nodes[state], self.vocabulary.longest)
+            row = self._rows.get(key)
+            if row is None:
+                representative = state if key is self._nodes[state] else self._intern(key)
+                tokens, ends = self._walk_vocabulary(representative)
+                farthest = int(self._fewest[ends].max()) if len(ends) else 0
+                row = _Row(self._words(state, tokens), farthest)
+                self._rows[key] = row
+            self._row_of[state] = (row, extra)
+            return row, extra
+
+    def _words(self, state: int, tokens: NDArray[np.int32]) -> NDArray[np.uint32]:
+        words = self.vocabulary.pack(tokens)
+        if self.accepting(state):
+            words |= self.vocabulary.eos_words
+        words.setflags(write=False)
+        return words
+
+    def _narrow(self, state: int, budget: int) -> tuple[NDArray[np.uint32], bool]:
+        """The mask that keeps only tokens from which the remaining budget suffices."""
+        with self._lock:
+            known = self._narrowed.get((state, budget))
+            if known is not None:
+                return known
+            tokens, ends = self._walk_vocabulary(state)
+            keep = self._fewest[ends] <= budget - 1
+            for end in np.unique(ends[~keep]):
+                if self._fewest_tokens(int(end)) <= budget - 1:
+                    keep |= ends == end
+            result = (self._words(state, tokens[keep]), not bool(keep.all()))
+            self._narrowed[state, budget] = result
+            if len(self._narrowed) > _NARROWED_KEPT:
+                self._narrowed.popitem(last=False)
+            return result
+
+    def _walk_vocabulary(self, state: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """All tokens that fit after `state`, and the state behind each."""
+        trie = self.vocabulary
+        nodes = np.zeros(1, np.int32)
+        states = np.full(1, state, np.int32)
+        found_nodes = []
+        found_states = []
+        while True:
+            counts = trie.child_count[nodes]
+            inner = counts > 0
+            if not inner.any():
+                break
+            nodes, states, counts = nodes[inner], states[inner], counts[inner]
+            unknown = ~self._expanded[states]
+            if unknown.any():
+                for missing in np.unique(states[unknown]):
+                    self._expand(int(missing))
+            ends = np.cumsum(counts)
+            children = np.arange(ends[-1], dtype=np.int32)
+            children += np.repeat(trie.child_start[nodes] - (ends - counts).astype(np.int32), counts)
+            after = self._table[np.repeat(states, counts), self._node_class[children]]
+            live = after > DEAD
+            nodes, states = children[live], after[live]
+            if not len(nodes):
+                break
+            found_nodes.append(nodes)
+            found_states.append(states)
+        if not found_nodes:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        tokens = trie.token_at[np.concatenate(found_nodes)]
+        is_token = tokens >= 0
+        return tokens[is_token], np.concatenate(found_states)[is_token]
+
+    def _shorten(self, node: Node, reach: int) -> tuple[Node, int]:
+        """What a token of at most `reach` bytes can see of `node`, and the distance cut away.
+
+        Counters larger than `reach` are clamped and what lies further away is replaced by a mark.
+        Two expressions with the same result allow the same tokens, and every distance behind a
+        token differs by the returned amount.
+        """
+        if not self._distance.composes:
+            return node, 0
+        if node.kind is Kind.REPEAT:
+            return self._clamp(node, reach)
+        if node.kind is not Kind.SEQ or _is_narrow(node.head):
+            return node, 0  # few ways on: the walk is cheaper than the comparison
+        spine: list[Node] = []
+        extra = 0
+        while node.kind is Kind.SEQ and reach > 0:
+            head, cut = self._clamp(node.head, reach)
+            spine.append(head)
+            extra += cut
+            # What the head must consume keeps the tail out of sight.
+            reach -= self._distance(node.head)
+            node = node.tail
+        last, cut = self._clamp(node, reach)
+        if reach <= 0:
+            last, cut = self.grammar.pool.tail_mark, self._distance(node)
+        return self.grammar.pool.seq(*spine, last), extra + cut
+
+    def _clamp(self, node: Node, reach: int) -> tuple[Node, int]:
+        """A counted repeat with its counters clamped to `reach`, and the distance cut away."""
+        unit = self._distance(node.head) if node.kind is Kind.REPEAT else 0
+        if not unit:
+            return node, 0
+        low = min(node.low, reach)
+        high = -1 if node.high > reach else node.high
+        return self.grammar.pool.repeat(node.head, low, high), (node.low - low) * unit
+
+    # -- distances in tokens ------------------------------------------------------------------
+
+    def _fewest_tokens(self, state: int) -> int:
+        """Fewest tokens along the shortest completion in bytes; that text is fixed per state.
+
+        From a state with value v there is a token (the first of the best split) that leads to a
+        state with value v - 1, so a budget that suffices once suffices until the end.
+        """
+        known = self._tokens_left.get(state)
+        if known is not None:
+            return known
+        distance = int(self._fewest[state])
+        if distance > _LONGEST_PATH:
+            return distance
+        path = [state]
+        while path[-1] not in self._tokens_left and self._fewest[path[-1]]:
+            path.append(self._step(path[-1])[1])
+        for at in reversed(path):
+            if at not in self._tokens_left:
+                self._tokens_left[at] = self._best_split(at)
+        return self._tokens_left[state]
+
+    def _best_split(self, state: int) -> int:
+        if not self._fewest[state]:
+            return 0
+        best = int(self._fewest[state])
+        node = 0
+        while self._fewest[state]:
+            byte, state = self._step(state)
+            node = self.vocabulary.child(node, byte)
+            if node < 0:
+                break
+            if self.vocabulary.token_at[node] >= 0:
+                best = min(best, 1 + self._tokens_left[state])
+        return best
+
+    def _step(self, state: int) -> tuple[int, int]:
+        """The next byte of the shortest completion and the state behind it."""
+        known = self._next.get(state)
+        if known is None:
+            self._expand(state)
+            row = self._table[state]
+            distances = np.where(row > DEAD, self._fewest[row], _FAR)
+            nearest = int(distances.argmin())
+            known = (int(self._representative[nearest]), int(row[nearest]))
+            self._next[state] = known
+        return known
+
+
+def _is_narrow(node: Node) -> bool:
+    return node.kind is Kind.BYTES and node.mask.bit_count() <= 4
+
+
+def _byte_classes(grammar: Grammar, alphabet: int) -> tuple[NDArray[np.intp], list[int]]:
+    """The coarsest partition of the bytes that the grammar and the alphabet respect.
+
+    Returns:
+        intp [256] from byte to class, and the smallest byte of each class.
+    """
+    cells = [alphabet, ALL_BYTES ^ alphabet]
+    masks = {node.mask for node in grammar.pool.nodes if node.kind is Kind.BYTES}
+    for mask in masks:
+        if len(cells) >= 256:
+            break
+        split = []
+        for cell in cells:
+            inside = cell & mask
+            split += [part for part in (inside, cell ^ inside) if part]
+        cells = split
+    cells = sorted((cell for cell in cells if cell), key=lambda cell: cell & -cell)
+    class_of = np.zeros(256, np.intp)
+    for index, cell in enumerate(cells):
+        for byte in range(256):
+            if cell >> byte & 1:
+                class_of[byte] = index
+    return class_of, [(cell & -cell).bit_length() - 1 for cell in cells]

@@ -1,0 +1,215 @@
+"""How far an expression is from the end of a match, in bytes.
+
+The distance decides two things: an expression is live exactly if its distance is finite, and a
+generation with few tokens left may only go where the distance still fits. Sequences, choices and
+counted repeats compose; intersections, complements and growing terminals do not, and are settled by
+an A* search over derivatives with the composed bound as heuristic.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from .derivative import moves
+from .errors import ConstraintTooLarge
+from .expr import ALL_BYTES, Kind, Node, Pool
+
+UNREACHABLE = 1 << 40
+
+
+class Distance:
+    """Fewest bytes from an expression to the end of a match.
+
+    Args:
+        pool: The grammar's pool, with `finish_rules` done.
+        alphabet: 256-bit mask of the bytes that may be used.
+        max_search: Most expressions one search may open.
+
+    Raises:
+        ConstraintTooLarge: A search needed more than `max_search` expressions.
+    """
+
+    def __init__(
+        self, pool: Pool, alphabet: int = ALL_BYTES, *, max_search: int = 100_000
+    ) -> None:
+        self._pool = pool
+        self._alphabet = alphabet
+        self._max_search = max_search
+        self._composed: dict[Node, int] = {}
+        self._exact: dict[Node, int] = {}
+        self._rules = [UNREACHABLE] * len(pool.rule_bodies)
+        self._settled = False
+        self._munch = any(node.kind is Kind.GREEDY for node in pool.nodes)
+        self._settle_rules()
+
+    @property
+    def composes(self) -> bool:
+        """Whether the distance of a sequence is the sum over its parts (no growing terminals)."""
+        return not self._munch
+
+    def __call__(self, node: Node) -> int:
+        """Fewest bytes that complete `node`; `UNREACHABLE` if nothing does."""
+        known = self._composed.get(node)
+        value = self._compose(node) if known is None else known
+        if not self._munch or value >= UNREACHABLE:
+            return value
+        exact = self._exact.get(node)
+        return self._search(node, self._exact) if exact is None else exact
+
+    def _settle_rules(self) -> None:
+        """Least fixpoint over the rules, re-evaluating a rule when one it uses got closer."""
+        bodies = self._pool.rule_bodies
+        users: list[list[int]] = [[] for _ in bodies]
+        for index, body in enumerate(bodies):
+            if body is not None:
+                for used in _rules_in(body):
+                    users[used].append(index)
+        queue = [i for i, body in enumerate(bodies) if body is not None]
+        waiting = set(queue)
+        while queue:
+            index = queue.pop()
+            waiting.discard(index)
+            body = bodies[index]
+            value = UNREACHABLE if body is None else self._compose(body)
+            if value < self._rules[index]:
+                self._rules[index] = value
+                for user in users[index]:
+                    if user not in waiting:
+                        waiting.add(user)
+                        queue.append(user)
+        self._settled = True
+
+    def _compose(self, root: Node) -> int:
+        """Evaluate bottom-up with an explicit stack; values that rest on open rules are not kept."""
+        composed = self._composed
+        local: dict[Node, int] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in composed or node in local:
+                stack.pop()
+                continue
+            operands = _operands(node)
+            missing = [n for n in operands if n not in composed and n not in local]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            values = [composed[n] if n in composed else local[n] for n in operands]
+            value = self._combine(node, values)
+            final = self._settled or (
+                node.kind is not Kind.REF and not any(n in local for n in operands)
+            )
+            (composed if final else local)[node] = value
+        return composed[root] if root in composed else local[root]
+
+    def _combine(self, node: Node, values: list[int]) -> int:
+        kind = node.kind
+        if kind is Kind.BYTES:
+            return 1 if node.mask & self._alphabet else UNREACHABLE
+        if kind is Kind.SEQ:
+            return min(values[0] + values[1], UNREACHABLE)
+        if kind is Kind.ALT:
+            return min(values)
+        if kind is Kind.REPEAT:
+            return min(node.low * values[0], UNREACHABLE) if node.low else 0
+        if kind is Kind.GREEDY:
+            return values[0]
+        if kind is Kind.REF:
+            return self._rules[node.low]
+        if kind is Kind.NEVER:
+            return UNREACHABLE
+        if kind in (Kind.AND, Kind.NOT) and not node.nullable:
+            if values and max(values) >= UNREACHABLE:
+                return UNREACHABLE
+            return self._search(node, self._composed)
+        return 0
+
+    def _bound(self, node: Node) -> int:
+        """A cheap lower bound for the search."""
+        total = 0
+        while node.kind is Kind.SEQ and node.head.kind is Kind.BYTES:
+            total += 1
+            node = node.tail
+        known = self._composed.get(node)
+        if known is not None:
+            return total + known
+        if node.nullable:
+            return total
+        if node.kind is Kind.AND:
+            return total + max(self._bound(part) for part in node.parts)
+        if node.kind is Kind.ALT:
+            return total + min(self._bound(part) for part in node.parts)
+        if node.kind is Kind.NOT or (node.kind is Kind.SEQ and node.head.kind is Kind.AND):
+            return total + 1
+        return total + self._compose(node)
+
+    def _search(self, start: Node, known: dict[Node, int]) -> int:
+        """A* from `start` to the nearest end; distances along the path found are kept in `known`."""
+        cost = {start: 0}
+        parent: dict[Node, Node] = {}
+        heap: list[tuple[int, int, int, Node]] = [(self._bound(start), 0, start.id, start)]
+        closed: set[Node] = set()
+        while heap:
+            estimate, negative_cost, _, node = heapq.heappop(heap)
+            if node in closed:
+                continue
+            closed.add(node)
+            steps = -negative_cost
+            rest = 0 if node.nullable else known.get(node)
+            if rest is not None:
+                if rest < UNREACHABLE:
+                    total = steps + rest
+                    while True:
+                        known[node] = total - cost[node]
+                        if node is start:
+                            return total
+                        node = parent[node]
+                continue
+            if estimate >= UNREACHABLE:
+                continue
+            if len(closed) > self._max_search:
+                raise ConstraintTooLarge(
+                    f"more than {self._max_search} steps were needed to find the shortest match",
+                    hint="Simplify the intersection, complement or terminal, or bound its length",
+                )
+            for mask, target in moves(self._pool, node):
+                if not mask & self._alphabet:
+                    continue
+                if steps + 1 < cost.get(target, UNREACHABLE):
+                    cost[target] = steps + 1
+                    parent[target] = node
+                    ahead = known.get(target)
+                    if ahead is None:
+                        ahead = self._bound(target)
+                    if ahead < UNREACHABLE:
+                        heapq.heappush(heap, (steps + 1 + ahead, -steps - 1, target.id, target))
+        for node in closed:
+            known[node] = UNREACHABLE
+        return UNREACHABLE
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    kind = node.kind
+    if kind is Kind.SEQ:
+        return (node.head, node.tail)
+    if kind in (Kind.ALT, Kind.AND):
+        return node.parts
+    if kind in (Kind.REPEAT, Kind.GREEDY):
+        return (node.head,)
+    return ()
+
+
+def _rules_in(body: Node) -> set[int]:
+    found: set[int] = set()
+    seen = {body}
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if node.kind is Kind.REF:
+            found.add(node.low)
+        for child in _operands(node):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return found

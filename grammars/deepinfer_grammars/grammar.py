@@ -1,0 +1,96 @@
+"""A compiled grammar: the expression, its rules, and matching of whole texts, free of vocabularies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from .derivative import finish_rules, moves
+from .distance import UNREACHABLE, Distance
+from .errors import ConstraintTooLarge, EmptyConstraint
+from .expr import Node, Pool
+
+Build = Callable[[Pool], Node]
+
+
+class Grammar:
+    """A set of texts, described by an expression over bytes.
+
+    Args:
+        build: Writes the grammar into a fresh pool and returns the start expression.
+        kind: What it was compiled from, for messages (``"regex"``, ``"json_schema"``, ...).
+
+    Attributes:
+        pool: The nodes and rules; guarded by `lock` once the grammar is shared.
+        root: The start expression.
+
+    Raises:
+        GrammarError: The constraint is malformed, unsupported, too large, or matches nothing.
+    """
+
+    def __init__(self, build: Build, kind: str) -> None:
+        self.build = build
+        self.kind = kind
+        self.lock = threading.RLock()
+        self.pool = Pool()
+        try:
+            self.root = build(self.pool)
+            finish_rules(self.pool, self.root)
+            self._distance = Distance(self.pool)
+            empty = self._distance(self.root) >= UNREACHABLE
+        except RecursionError:
+            raise ConstraintTooLarge(
+                f"the {kind} constraint is nested too deeply",
+                hint="Flatten it, or name the nested parts as definitions",
+            ) from None
+        if empty:
+            raise EmptyConstraint(
+                f"no text satisfies this {kind} constraint",
+                hint="Look for bounds or patterns that contradict each other",
+            )
+
+    def accepts(self, text: str | bytes) -> bool:
+        """Whether the whole text satisfies the constraint."""
+        return self.first_error(text) is None
+
+    def first_error(self, text: str | bytes) -> int | None:
+        """Byte offset at which no valid text can go on; `len` if the text ends too early; or None."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        with self.lock:
+            node = self.root
+            for offset, byte in enumerate(data):
+                after = self._after(node, byte)
+                if after is None:
+                    return offset
+                node = after
+            return None if node.nullable else len(data)
+
+    def _after(self, node: Node, byte: int) -> Node | None:
+        for mask, target in moves(self.pool, node):
+            if mask >> byte & 1:
+                return target if self._distance(target) < UNREACHABLE else None
+        return None
+
+
+def compile_choice(options: Sequence[str]) -> Grammar:
+    """Exactly one of the given texts.
+
+    Raises:
+        EmptyConstraint: There are no options.
+    """
+    words = list(options)
+    if not words:
+        raise EmptyConstraint("a choice needs at least one option")
+    return Grammar(lambda pool: pool.words(words), "choice")
+
+
+def compile_union(grammars: Sequence[Grammar]) -> Grammar:
+    """Any text that one of the grammars accepts.
+
+    Raises:
+        EmptyConstraint: There are no grammars.
+    """
+    if not grammars:
+        raise EmptyConstraint("a union needs at least one constraint")
+    builds = [grammar.build for grammar in grammars]
+    return Grammar(lambda pool: pool.alt([build(pool) for build in builds]), "union")

@@ -1,0 +1,123 @@
+"""The lexical parts of JSON as expressions: characters inside strings, literals, white space.
+
+RFC 8259. Two encodings of a character inside a string exist side by side: `json_chars` writes every
+character in exactly one way (as `json.dumps(..., ensure_ascii=False)` does), which is what patterns,
+complements and property names need; `any_json_char` also takes the optional escapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .expr import Node, Pool
+from .utf8 import ANY_CHAR, char_set, intersect, invert
+
+Whitespace = Literal["compact", "spaced", "flexible"]
+
+_SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+_PLAIN = invert([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
+
+
+def json_chars(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
+    """One character out of `ranges` as it stands in a JSON string, escaped only where it must be."""
+    wanted = tuple(ranges)
+    parts = [char_set(pool, intersect(wanted, _PLAIN))]
+    for code in [*range(0x20), 0x22, 0x5C]:
+        if any(first <= code <= last for first, last in wanted):
+            short = _SHORT_ESCAPES.get(code)
+            parts.append(pool.literal(f"\\{short}" if short else f"\\u{code:04x}"))
+    return pool.alt(parts)
+
+
+def any_json_char(pool: Pool) -> Node:
+    """Any one character in any spelling; surrogate escapes only in pairs that make one character."""
+    hex_digit = _hex(pool, "0123456789abcdef")
+    low_three = pool.repeat(hex_digit, 2, 2)
+    plain_unit = pool.alt(
+        (
+            pool.seq(_hex(pool, "0123456789abcef"), hex_digit, low_three),
+            pool.seq(_hex(pool, "d"), _hex(pool, "01234567"), low_three),
+        )
+    )
+    pair = pool.seq(
+        _hex(pool, "d"), _hex(pool, "89ab"), low_three, pool.literal("\\u"),
+        _hex(pool, "d"), _hex(pool, "cdef"), low_three,
+    )  # fmt: skip
+    escape = pool.alt(
+        (
+            pool.byte_set(sum(1 << b for b in b'"\\/bfnrt')),
+            pool.seq(pool.literal("u"), pool.alt((plain_unit, pair))),
+        )
+    )
+    return pool.alt((json_chars(pool, ANY_CHAR), pool.seq(pool.literal("\\"), escape)))
+
+
+def _hex(pool: Pool, digits: str) -> Node:
+    return pool.byte_set(sum({1 << ord(c) for d in digits for c in (d, d.upper())}))
+
+
+def quoted(pool: Pool, body: Node) -> Node:
+    """`body` between double quotes."""
+    return pool.seq(pool.literal('"'), body, pool.literal('"'))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """White space between the parts of a JSON text.
+
+    Attributes:
+        whitespace: ``"compact"`` none; ``"spaced"`` one blank after ``:`` and ``,`` (what
+            `json.dumps` and most models write); ``"flexible"`` up to `max_whitespace` characters
+            wherever JSON allows them between two parts.
+        max_whitespace: Most white space characters in a row under ``"flexible"``.
+    """
+
+    whitespace: Whitespace = "spaced"
+    max_whitespace: int = 32
+
+    def gap(self, pool: Pool) -> Node:
+        """White space where only ``"flexible"`` has any: next to brackets, before ``:`` and ``,``."""
+        if self.whitespace != "flexible":
+            return pool.epsilon
+        blank = pool.byte_set(sum(1 << b for b in b" \t\n\r"))
+        return pool.repeat(blank, 0, self.max_whitespace)
+
+    def mark(self, pool: Pool, sign: str) -> Node:
+        """A ``:`` or ``,`` with the white space around it."""
+        if self.whitespace == "flexible":
+            return pool.seq(self.gap(pool), pool.literal(sign), self.gap(pool))
+        return pool.literal(sign + (" " if self.whitespace == "spaced" else ""))
+
+    def value(self, pool: Pool, value: Any) -> Node:
+        """One JSON value, spelled as `json.dumps` spells it, under this layout."""
+        if isinstance(value, dict):
+            members = [
+                pool.seq(self.key(pool, name), self.mark(pool, ":"), self.value(pool, item))
+                for name, item in value.items()
+            ]
+            return self.enclose(pool, "{", self._listed(pool, members), "}")
+        if isinstance(value, list):
+            items = [self.value(pool, item) for item in value]
+            return self.enclose(pool, "[", self._listed(pool, items), "]")
+        return pool.literal(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+    def key(self, pool: Pool, name: str) -> Node:
+        """A property name in its one spelling."""
+        return pool.literal(json.dumps(name, ensure_ascii=False))
+
+    def enclose(self, pool: Pool, left: str, content: Node, right: str) -> Node:
+        """`content` between brackets."""
+        gap = self.gap(pool)
+        if content is pool.epsilon:
+            return pool.seq(pool.literal(left), gap, pool.literal(right))
+        return pool.seq(pool.literal(left), gap, content, gap, pool.literal(right))
+
+    def _listed(self, pool: Pool, parts: list[Node]) -> Node:
+        comma = self.mark(pool, ",")
+        listed: list[Node] = []
+        for index, part in enumerate(parts):
+            listed += [comma, part] if index else [part]
+        return pool.seq(*listed) if listed else pool.epsilon

@@ -1,0 +1,118 @@
+"""A tokenizer's vocabulary as a byte trie, laid out breadth-first in flat arrays.
+
+Knows token bytes and end-of-text ids, nothing about grammars or tokenizer libraries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LONGEST_TOKEN = 4096
+
+
+class Vocabulary:
+    """Token bytes of one tokenizer.
+
+    Trie nodes are numbered breadth-first; node 0 is the root and the children of a node are
+    contiguous and sorted by byte.
+
+    Args:
+        tokens: Token id to bytes. None (or empty bytes) marks an id that text never uses: special,
+            added or unused tokens.
+        eos_ids: Ids that end the text.
+
+    Attributes:
+        size: Number of token ids.
+        words: Length of a packed mask in 32-bit words.
+        longest: Bytes of the longest text token.
+        alphabet: 256-bit mask of the bytes that are a token by themselves. A constraint is written
+            with these bytes only, so that whatever was begun can always be finished.
+        node_byte: uint8 [nodes]; the byte on the edge into the node.
+        child_start: int32 [nodes]; first child.
+        child_count: int32 [nodes].
+        token_at: int32 [nodes]; a token that ends here, or -1.
+        twins: int32 [pairs, 2]; (token in `token_at`, another id with the same bytes).
+        digest: Hash of all of the above, to key caches.
+
+    Raises:
+        ValueError: An end-of-text id is out of range, or no token has bytes.
+    """
+
+    def __init__(self, tokens: Sequence[bytes | None], eos_ids: Sequence[int]) -> None:
+        self.tokens: tuple[bytes | None, ...] = tuple(token or None for token in tokens)
+        self.eos_ids = tuple(dict.fromkeys(int(i) for i in eos_ids))
+        self.size = len(self.tokens)
+        self.words = (self.size + 31) // 32
+        if any(not 0 <= i < self.size for i in self.eos_ids):
+            raise ValueError(f"eos ids {self.eos_ids} are not all within 0..{self.size - 1}")
+        by_bytes = sorted((token, i) for i, token in enumerate(self.tokens) if token)
+        if not by_bytes:
+            raise ValueError("no token of the vocabulary has bytes")
+        self.longest = max(len(token) for token, _ in by_bytes)
+        if self.longest > _LONGEST_TOKEN:
+            raise ValueError(f"a token has {self.longest} bytes; at most {_LONGEST_TOKEN} work")
+        self.alphabet = sum({1 << token[0] for token, _ in by_bytes if len(token) == 1})
+        self._build_trie(by_bytes)
+        self.eos_words = np.zeros(self.words, np.uint32)
+        for i in self.eos_ids:
+            self.eos_words[i // 32] |= np.uint32(1 << (i % 32))
+        self.digest = self._hash()
+
+    def _build_trie(self, by_bytes: list[tuple[bytes, int]]) -> None:
+        ids = np.array([i for _, i in by_bytes], np.int32)
+        lengths = np.array([len(token) for token, _ in by_bytes], np.int32)
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        flat = np.frombuffer(b"".join(token for token, _ in by_bytes), np.uint8)
+        at = np.zeros(len(ids), np.int32)  # node reached by each token so far
+        bytes_by_level = [np.zeros(1, np.uint8)]
+        parents_by_level = [np.zeros(1, np.int32)]
+        count = 1
+        alive = np.arange(len(ids))
+        for depth in range(self.longest):
+            alive = alive[lengths[alive] > depth]
+            parent = at[alive]
+            byte = flat[starts[alive] + depth]
+            fresh = np.ones(len(alive), bool)
+            fresh[1:] = (parent[1:] != parent[:-1]) | (byte[1:] != byte[:-1])
+            at[alive] = count + np.cumsum(fresh, dtype=np.int32) - 1
+            bytes_by_level.append(byte[fresh])
+            parents_by_level.append(parent[fresh])
+            count += int(fresh.sum())
+        self.node_byte: NDArray[np.uint8] = np.concatenate(bytes_by_level)
+        parents = np.concatenate(parents_by_level)
+        self.child_count: NDArray[np.int32] = np.bincount(parents[1:], minlength=count).astype(
+            np.int32
+        )
+        ends = np.cumsum(self.child_count, dtype=np.int32)
+        self.child_start: NDArray[np.int32] = (1 + ends - self.child_count).astype(np.int32)
+        self.token_at: NDArray[np.int32] = np.full(count, -1, np.int32)
+        self.token_at[at[::-1]] = ids[::-1]  # of equal tokens the lowest id wins
+        main = self.token_at[at]
+        twin = main != ids
+        self.twins: NDArray[np.int32] = np.stack([main[twin], ids[twin]], axis=1)
+
+    def _hash(self) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(np.array(self.eos_ids, np.int64).tobytes())
+        for token in self.tokens:
+            digest.update(b"\xff" if token is None else len(token).to_bytes(4, "little") + token)
+        return digest.hexdigest()
+
+    def child(self, node: int, byte: int) -> int:
+        """The child of a trie node along `byte`, or -1."""
+        start = int(self.child_start[node])
+        children = self.node_byte[start : start + int(self.child_count[node])]
+        index = int(np.searchsorted(children, byte))
+        return start + index if index < len(children) and children[index] == byte else -1
+
+    def pack(self, ids: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Bits of `ids` (and of their twins) as uint32 [words], lowest id in the lowest bit."""
+        allowed = np.zeros(self.words * 32, np.uint8)
+        allowed[ids] = 1
+        if len(self.twins):
+            allowed[self.twins[:, 1]] = allowed[self.twins[:, 0]]
+        return np.packbits(allowed, bitorder="little").view(np.dtype("<u4")).astype(np.uint32)
