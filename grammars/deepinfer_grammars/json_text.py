@@ -59,6 +59,11 @@ def _hex(pool: Pool, digits: str) -> Node:
     return pool.byte_set(sum({1 << ord(c) for d in digits for c in (d, d.upper())}))
 
 
+def string_literal(pool: Pool, text: str) -> Node:
+    """The inside of the JSON string for `text`, in its one spelling."""
+    return pool.literal(json.dumps(text, ensure_ascii=False)[1:-1])
+
+
 def quoted(pool: Pool, body: Node) -> Node:
     """`body` between double quotes."""
     return pool.seq(pool.literal('"'), body, pool.literal('"'))
@@ -98,26 +103,26 @@ class Layout:
                 pool.seq(self.key(pool, name), self.mark(pool, ":"), self.value(pool, item))
                 for name, item in value.items()
             ]
-            return self.enclose(pool, "{", self._listed(pool, members), "}")
+            return self._listed(pool, "{", members, "}")
         if isinstance(value, list):
             items = [self.value(pool, item) for item in value]
-            return self.enclose(pool, "[", self._listed(pool, items), "]")
+            return self._listed(pool, "[", items, "]")
         return pool.literal(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
     def key(self, pool: Pool, name: str) -> Node:
-        """A property name in its one spelling."""
-        return pool.literal(json.dumps(name, ensure_ascii=False))
+        """A property name in its one spelling, quoted."""
+        return quoted(pool, string_literal(pool, name))
 
-    def enclose(self, pool: Pool, left: str, content: Node, right: str) -> Node:
-        """`content` between brackets."""
+    def enclose(self, pool: Pool, left: str, content: Node, right: str, *, empty: bool) -> Node:
+        """Brackets around `content` (at least one part), or around nothing if `empty` is allowed."""
         gap = self.gap(pool)
-        if content is pool.epsilon:
-            return pool.seq(pool.literal(left), gap, pool.literal(right))
-        return pool.seq(pool.literal(left), gap, content, gap, pool.literal(right))
+        filled = pool.seq(pool.literal(left), gap, content, gap, pool.literal(right))
+        if not empty:
+            return filled
+        return pool.alt((filled, pool.seq(pool.literal(left), gap, pool.literal(right))))
 
-    def _listed(self, pool: Pool, parts: list[Node]) -> Node:
+    def _listed(self, pool: Pool, left: str, parts: list[Node], right: str) -> Node:
         comma = self.mark(pool, ",")
-        listed: list[Node] = []
-        for index, part in enumerate(parts):
-            listed += [comma, part] if index else [part]
-        return pool.seq(*listed) if listed else pool.epsilon
+        listed = [node for part in parts for node in (comma, part)][1:]
+        content = pool.seq(*listed) if listed else pool.never
+        return self.enclose(pool, left, content, right, empty=not parts)
