@@ -116,3 +116,8 @@ class Vocabulary:
         if len(self.twins):
             allowed[self.twins[:, 1]] = allowed[self.twins[:, 0]]
         return np.packbits(allowed, bitorder="little").view(np.dtype("<u4")).astype(np.uint32)
+
+    def unpack(self, mask: NDArray[np.uint32]) -> list[int]:
+        """The ids whose bits are set in a packed mask, ascending."""
+        bits = np.unpackbits(mask.astype("<u4").view(np.uint8), bitorder="little")
+        return [int(i) for i in np.flatnonzero(bits)]
