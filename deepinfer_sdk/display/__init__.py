@@ -1,0 +1,1 @@
+"""What people see while work goes on; nothing else in the project prints."""
