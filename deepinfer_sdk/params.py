@@ -69,8 +69,9 @@ def _as_tuple(value: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Bias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+Bias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False, strict=False)]
 TokenId = Annotated[int, Field(ge=0)]
+BiasedId = Annotated[int, Field(ge=0, strict=False)]  # JSON has texts as keys
 
 
 class SamplingParams(BaseModel):
@@ -121,7 +122,7 @@ class SamplingParams(BaseModel):
     presence_penalty: float = Field(default=0.0, ge=-2, le=2)
     frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
     repetition_penalty: float = Field(default=1.0, gt=0, le=10)
-    logit_bias: Mapping[TokenId, Bias] = Field(default_factory=dict, strict=False)
+    logit_bias: Mapping[BiasedId, Bias] = Field(default_factory=dict, strict=False)
     draw: Literal["gumbel", "modulo31"] = "gumbel"
     so_args: StructuredArgs | None = Field(default=None, strict=False)
 
