@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python
-INSTALL := $(RUN) -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+INSTALL := $(RUN) -m pip install --disable-pip-version-check -qq --constraint constraints.txt
 SOURCES := deepinfer_sdk engine kernels grammars
 WORKERS ?= 2
 
@@ -23,7 +23,7 @@ check: format lint types layers length test install-check
 
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) scripts/python_version.py
-	@echo "setting up .venv (once; downloads torch)"
+	@echo "setting up .venv: once, about a minute, downloads torch"
 	@$(PYTHON) -m venv --clear .venv
 	@$(INSTALL) --editable .
 	@touch $@
@@ -54,9 +54,9 @@ length: .venv/ready-dev
 
 install-check: .venv/ready-dev
 	rm -rf build/wheel build/empty
-	$(RUN) -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir build/wheel .
+	$(RUN) -m pip wheel --disable-pip-version-check -qq --no-deps --wheel-dir build/wheel .
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip install --disable-pip-version-check --quiet \
+	build/empty/bin/python -m pip install --disable-pip-version-check -qq \
 		--constraint constraints.txt build/wheel/*.whl
 	cd build && empty/bin/python ../scripts/import_time.py
 	rm -rf build/empty

@@ -44,11 +44,11 @@ def test_plain_text_ends_where_the_model_ends(embedded):
 
 
 def test_text_may_hold_any_character(embedded):
-    schema = Schema.regex("Zürich – 東京 🙂!")
+    schema = Schema.regex("Zürich, 東京 🙂!")
     params = SamplingParams(max_tokens=60, seed=1)
     stream = embedded.stream("Say it.", schema=schema, sampling=params)
     assert "".join(event.text for event in stream if event.type == "text") == stream.result.text
-    assert stream.result.text == "Zürich – 東京 🙂!"
+    assert stream.result.text == "Zürich, 東京 🙂!"
 
 
 def test_the_example_runs_and_shows_the_object(capsys):
