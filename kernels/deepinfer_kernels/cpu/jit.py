@@ -1,0 +1,53 @@
+"""How the CPU operations are compiled: numba, cached in the user's cache folder.
+
+Floating-point contraction and reassociation stay off (numba's default), because bit-equal results
+on every machine depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# numba's fallback threading layer must not be entered by two threads at once.
+parallel_lock = threading.Lock()
+
+
+def _cache_folder() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return str(Path(base) / "deepinfer_sdk" / "compiled")
+
+
+if not numba.config.CACHE_DIR:  # pyright: ignore[reportAttributeAccessIssue]
+    numba.config.CACHE_DIR = _cache_folder()  # pyright: ignore[reportAttributeAccessIssue]
+if find_spec("numba.np.ufunc.omppool") is not None:
+    # Lower start-up cost per parallel region than the fallback (measured: 0.06 against 0.17 ms).
+    numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def compiled(*, parallel: bool = False) -> Callable[[_Function], _Function]:
+    """Decorator: compile on first use, release the interpreter lock, keep the result on disk."""
+    decorate: Callable[[_Function], _Function] = numba.njit(
+        nogil=True, cache=True, parallel=parallel, error_model="numpy"
+    )
+    return decorate
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads for the operations called from the current thread.
+
+    Raises:
+        ValueError: More than the machine offers, or less than one.
+    """
+    most = int(numba.config.NUMBA_NUM_THREADS)  # pyright: ignore[reportAttributeAccessIssue]
+    if not 1 <= count <= most:
+        raise ValueError(f"{count} threads asked for; this machine offers 1 to {most}")
+    numba.set_num_threads(count)
