@@ -1,6 +1,6 @@
 """Decode speed with and without a schema, beside `transformers` on the same dequantised weights.
 
-Every way of running gets the same prompt and writes the same number of tokens. Runs are interleaved,
+Every way of running gets the same prompt and writes as many tokens. Runs are interleaved,
 so that a busy moment hits all of them; the median and the spread are reported. One JSON record is
 appended to a file.
 

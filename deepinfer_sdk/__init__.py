@@ -36,6 +36,7 @@ from .session_base import ModelInfo
 from .settings import Settings
 from .stream import AsyncStream, Stream
 from .stream_events import Finished, StreamEvent, TextDelta
+from .version import __version__
 from .waiting import Interrupted
 
 __all__ = [
@@ -80,4 +81,5 @@ __all__ = [
     "TokenLogprob",
     "UnknownArgument",
     "Usage",
+    "__version__",
 ]

@@ -5,6 +5,7 @@ Holds no thread and no loop; `Assembly` is fed by whoever waits, blocking or not
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -36,11 +37,12 @@ from .params import SamplingParams
 from .result import Recipe, Result, Sample, Timings, TokenLogprob, Usage
 from .schema import Schema, schema_of
 from .stream_events import Finished, StreamEvent, TextDelta
+from .version import __version__
 
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-_PACKAGES = ("deepinfer-sdk", "numpy", "tokenizers", "torch")
+_PACKAGES = ("numba", "numpy", "tokenizers")
 
 T = TypeVar("T")
 
@@ -77,9 +79,11 @@ def prompt_ids(model: LoadedModel, prompt: object, *, raw: bool) -> tuple[int, .
     )
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Versions of the packages that take part in generating."""
-    return {name: metadata.version(name) for name in _PACKAGES}
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    return {"deepinfer-sdk": __version__, **found}
 
 
 class Call(Generic[T]):

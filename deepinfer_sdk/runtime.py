@@ -1,6 +1,6 @@
 """Open models: one engine per model and settings, shared by all sessions that use it.
 
-The first module that imports the engine, and with it torch; imported when a session opens.
+The first module that imports the engine and all that is heavy; imported when a session opens.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,6 @@ from pydantic import BaseModel, ConfigDict
 
 from .arguments import checked
 from .errors import InvalidArgument, session_closed
-from .hub import find_model
 from .params import SamplingParams
 from .settings import Settings
 from .waiting import Interrupted, Interrupts
@@ -92,11 +90,9 @@ class SessionBase:
                 raise InvalidArgument(
                     f"{name}={value!r} is not allowed", hint=f"{name} is a whole number from 1"
                 )
-        self._open(find_model(model, settings), device, max_len, max_slots)
+        from . import hub, runtime  # the engine is heavy, and only needed from here on
 
-    def _open(self, path: Path, device: str, max_len: int | None, max_slots: int) -> None:
-        from . import runtime  # imports torch; only needed once a model is opened
-
+        path = hub.find_model(model, settings)
         self._runtime = runtime.open_runtime(path, device, max_len=max_len, max_slots=max_slots)
         self._finalizer = weakref.finalize(self, runtime.release_later, self._runtime)
         self._finalizer.atexit = False

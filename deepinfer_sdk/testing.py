@@ -6,8 +6,10 @@ weights mean nothing, so texts are noise inside whatever the schema leaves open.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -48,14 +50,16 @@ class FakeSession(Session):
         max_len: int | None = None,
         max_slots: int = 64,
     ) -> None:
-        folder = Path(_tiny_folder(seed).name)
-        super().__init__(folder, sampling=sampling, max_len=max_len, max_slots=max_slots)
+        super().__init__(
+            _tiny_folder(seed), sampling=sampling, max_len=max_len, max_slots=max_slots
+        )
 
 
 @functools.cache
-def _tiny_folder(seed: int) -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="deepinfer-tiny-", ignore_cleanup_errors=True)
-    write_tiny_model(Path(folder.name), seed=seed)
+def _tiny_folder(seed: int) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="deepinfer-tiny-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_tiny_model(folder, seed=seed)
     return folder
 
 

@@ -6,7 +6,7 @@ import sys
 
 MOST_S = 0.3
 RUNS = 7
-HEAVY = ("torch", "triton", "transformers", "numpy", "tokenizers", "huggingface_hub")
+HEAVY = ("torch", "triton", "transformers", "numba", "numpy", "tokenizers", "huggingface_hub")
 CODE = f"""
 import json, sys, time
 started = time.perf_counter()

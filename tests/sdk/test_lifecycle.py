@@ -158,7 +158,7 @@ print("fine")
         '[None for _ in session.stream("hello", sampling=long)]',
     ],
 )
-def test_ctrl_c_stops_the_call_keeps_the_text_and_leaves_the_session_usable(call):
+def test_ctrl_c_stops_the_call_keeps_the_text_and_leaves_the_session_usable(call, environment):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", INTERRUPTED.replace("CALL", call)],
         capture_output=True,
@@ -166,6 +166,7 @@ def test_ctrl_c_stops_the_call_keeps_the_text_and_leaves_the_session_usable(call
         timeout=120,
         start_new_session=True,
         check=False,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "fine"

@@ -83,9 +83,10 @@ def test_a_stop_text_cuts_the_output_exactly(session):
 
 
 def test_a_budget_that_narrows_the_output_is_reported(session):
-    schema = Schema.regex("[ab]{2,200}")
+    schema = Schema.regex("[a-x]*yz")
     tight = session.generate("hello", schema=schema, sampling=PARAMS.with_(max_tokens=3))
     assert tight.limited
+    assert not session.generate("hello", schema=Schema.regex("[yz]"), sampling=PARAMS).limited
     assert schema.check(tight.text)
 
 

@@ -8,11 +8,12 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, TypedDict
+from typing import Literal
 
 import jsonschema
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from deepinfer_sdk import BudgetTooSmall, SamplingParams, Schema
 
