@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from deepinfer_engine import Engine, EngineConfig, EngineError, LoadedModel, load_model
 from deepinfer_grammars import GrammarError, TokenAutomaton, Vocabulary
 
+from .bounded_cache import BoundedCache
 from .call import Assembly, Call, prompt_ids
 from .display.progress import progress
 from .errors import from_engine_error
-from .grammar_cache import BoundedCache, from_grammar_error, grammar_of
+from .grammar_cache import from_grammar_error, grammar_of
 from .params import SamplingParams
 from .result import SchemaSpec
 from .schema import Schema

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic import ValidationError as PydanticError
 
+from .bounded_cache import BoundedCache
 from .errors import ImpossibleSchema, InvalidSchema, OutputRejected
 from .result import SchemaSpec
 from .schema_check import Check, refusal
@@ -251,7 +252,19 @@ def schema_of(kind: Any) -> Schema[Any]:
             hint="For a JSON Schema use Schema.json(...), for a pattern Schema.regex(...), "
             "for a grammar Schema.ebnf(...)",
         )
-    return Schema(kind)
+    try:
+        hash(kind)
+    except TypeError:  # some annotations hold lists or dicts
+        return Schema(kind)
+    return _OF_TYPE.get_or_make(kind, lambda: Schema(kind))
+
+
+_OF_TYPE: BoundedCache[object, Schema[Any]] = BoundedCache(limit=128)
+
+
+def clear() -> None:
+    """Forget the schemas of types."""
+    _OF_TYPE.clear()
 
 
 def _adapt(kind: Any) -> tuple[TypeAdapter[Any], JsonValue]:

@@ -1,6 +1,8 @@
 """Progress: shown where people look, silent where programs do."""
 
 import logging
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,3 +51,34 @@ def test_an_unknown_mode_is_refused(monkeypatch):
     with pytest.raises(InvalidArgument, match="'loud'") as caught:
         Settings.from_environment()
     assert "auto, off" in caught.value.hint
+
+
+class Handle:
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def update(self, data: str) -> None:
+        self.shown.append(data)
+
+
+def test_in_a_notebook_one_display_is_updated_in_place(monkeypatch, capfd):
+    handle = Handle()
+
+    def display(first, *, display_id):
+        assert display_id
+        handle.update(first)
+        return handle
+
+    kernel = SimpleNamespace(config={"IPKernelApp": {}})
+    fake = SimpleNamespace(
+        get_ipython=lambda: kernel, display=SimpleNamespace(display=display, HTML=str)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    with progress("loading <model>", unit="bytes") as advance:
+        for done in range(1000):
+            advance(done, 2_000_000)
+        advance(2_000_000, 2_000_000)
+    assert len(handle.shown) < 10, "redrawn at most 20 times a second"
+    assert "loading &lt;model&gt;" in handle.shown[0]
+    assert "2.0 MB of 2.0 MB" in handle.shown[-1]
+    assert capfd.readouterr() == ("", "")
