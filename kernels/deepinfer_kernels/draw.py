@@ -21,7 +21,7 @@ MODULO31_WIDTH = 4096
 # A token whose scaled logit is this far below another's cannot win, whatever the two noises are.
 _HOPELESS = np.float32(np.ceil((GUMBEL_BELOW - GUMBEL_ABOVE) * 2) / 2)
 _NEAR = 3 << GUMBEL_BITS
-_PROBES = 256
+_FEW = 256
 _SCORE_SCALE = np.float32(1 << GUMBEL_BITS)
 _FAR = np.float32(2.0**39)
 _FAR_BITS = int(_FAR.view(np.int32))
@@ -84,11 +84,13 @@ def draw_gumbel(
     words = token_words(
         hopeful if ids is None else ids[hopeful], seed=seed, position=position, sample=sample
     )
+    if len(scores) <= _FEW:
+        return int(hopeful[int((scores + gumbel_q22(words)).argmax())])
     top = int(scores.max())
-    probes = np.flatnonzero(scores >= top - _NEAR)[:_PROBES]
+    probes = np.flatnonzero(scores >= top - _NEAR)[:_FEW]
     best = int((scores[probes] + gumbel_q22(words[probes])).max())
     units = min(max((best - top) >> GUMBEL_BITS, 0), 32)
-    able = np.flatnonzero(words < _WORD_BOUND[units]) if units else np.arange(len(scores))
+    able = np.flatnonzero(words < _WORD_BOUND[units])
     needed = np.clip((best - scores[able]) >> GUMBEL_BITS, 0, 32)
     able = able[words[able] < _WORD_BOUND[needed]]
     finals = scores[able] + gumbel_q22(words[able])

@@ -75,11 +75,13 @@ def report(
 
     value = x[token]
     rank = 1 + int(np.count_nonzero(x > value)) + int(np.count_nonzero(x[:token] == value))
-    listed: list[tuple[int, float]] = []
+    listed: tuple[tuple[int, float], ...] = ()
     if top:
         keys = order_keys(x)
         kept = keep_top_k(keys, top)
-        for index in kept[ranked(keys[kept])].tolist():
-            if x[index] > -np.inf:
-                listed.append((index if ids is None else int(ids[index]), logprob(index)))
-    return logprob(token), rank, tuple(listed)
+        listed = tuple(
+            (index if ids is None else int(ids[index]), logprob(index))
+            for index in kept[ranked(keys[kept])].tolist()
+            if x[index] > -np.inf
+        )
+    return logprob(token), rank, listed

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x / sqrt(mean(x**2) + eps) * weight.
+    """Root-mean-square norm: x / sqrt(mean(x**2) + eps) * weight.
 
     Args:
         x: float32 [R, D].
@@ -68,7 +68,7 @@ def rope(
 
 
 def silu_mul(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """gate * sigmoid(gate) * up.
+    """Gated activation: gate * sigmoid(gate) * up.
 
     Args:
         gate: float32 [R, F]; may be a slice of a wider tensor.
@@ -94,7 +94,7 @@ def embedding(ids: torch.Tensor, table: Weight) -> torch.Tensor:
 
 
 def linear(x: torch.Tensor, weight: Weight) -> torch.Tensor:
-    """x @ weight.T.
+    """Matrix product x @ weight.T.
 
     Args:
         x: float32 [R, K].

@@ -18,9 +18,12 @@ SCALAR_STREAM = 1
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], dtype=np.uint64)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
-_CHUNK = 8192
+# Round i uses key + i * these, modulo 2**32.
+_KEY_STEPS = np.arange(_ROUNDS, dtype=np.uint64)[:, None, None] * np.array(
+    [[0x9E3779B9], [0xBB67AE85]], dtype=np.uint64
+)
+_CHUNK = 4096
 
 
 def philox4x32(counters: NDArray[np.uint64], key: tuple[int, int]) -> NDArray[np.uint32]:
@@ -35,14 +38,13 @@ def philox4x32(counters: NDArray[np.uint64], key: tuple[int, int]) -> NDArray[np
     """
     even = counters[0::2]
     odd = counters[1::2]
-    k0, k1 = key
-    for _ in range(_ROUNDS):
+    for round_key in (np.array(key, dtype=np.uint64)[:, None] + _KEY_STEPS) & _LOW:
         product = even * _MULTIPLIERS
-        round_key = np.array([[k0], [k1]], dtype=np.uint64)
-        even = ((product >> _HALF)[::-1] ^ odd) ^ round_key
-        odd = (product & _LOW)[::-1]
-        k0 = (k0 + _WEYL[0]) & 0xFFFFFFFF
-        k1 = (k1 + _WEYL[1]) & 0xFFFFFFFF
+        even = product >> _HALF
+        even = even[::-1] ^ odd
+        even ^= round_key
+        product &= _LOW
+        odd = product[::-1]
     out = np.empty((counters.shape[1], 4), dtype=np.uint32)
     out[:, 0::2] = even.T
     out[:, 1::2] = odd.T
@@ -67,19 +69,17 @@ def noise_blocks(
     Returns:
         uint32 [n, 4].
     """
-    count = len(blocks)
-    out = np.empty((count, 4), dtype=np.uint32)
     key = (seed & 0xFFFFFFFF, seed >> 32)
+    counters = np.empty((4, len(blocks)), dtype=np.uint64)
+    counters[0] = position & 0xFFFFFFFF
+    counters[1] = ((position >> 32) & 0xFFFF) | stream << 16
+    counters[2] = blocks
+    counters[3] = sample
+    if len(blocks) <= _CHUNK:
+        return philox4x32(counters, key)
     # Chunks keep the temporaries in the second-level cache.
-    for begin in range(0, count, _CHUNK):
-        part = blocks[begin : begin + _CHUNK]
-        counters = np.empty((4, len(part)), dtype=np.uint64)
-        counters[0] = position & 0xFFFFFFFF
-        counters[1] = ((position >> 32) & 0xFFFF) | stream << 16
-        counters[2] = part
-        counters[3] = sample
-        out[begin : begin + _CHUNK] = philox4x32(counters, key)
-    return out
+    starts = range(0, len(blocks), _CHUNK)
+    return np.concatenate([philox4x32(counters[:, at : at + _CHUNK], key) for at in starts])
 
 
 def token_words(
