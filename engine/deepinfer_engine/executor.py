@@ -1,0 +1,178 @@
+"""Runs the entries of a step: rows in, one decision per sampling entry out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepinfer_kernels.cpu import set_threads
+from deepinfer_kernels.sampling import Drawn, Status, sample_row
+
+from .errors import EngineError
+from .llama import LlamaCache, LlamaModel, Rows
+from .scheduler import Entry
+from .sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the sampler decided for one sequence, or why it could not.
+
+    Attributes:
+        drawn: The token, with its log-probability if asked for.
+        narrowed: Whether the budget removed tokens from the constraint's mask.
+        error: Set instead if the sequence must end.
+    """
+
+    drawn: Drawn | None
+    narrowed: bool = False
+    error: EngineError | None = None
+
+
+class Executor(Protocol):
+    """What the engine loop needs of the device side."""
+
+    def start(self) -> None:
+        """Called once on the engine's thread before the first step."""
+        ...
+
+    def step(self, entries: Many[Entry]) -> list[Choice]:
+        """Run the entries; one choice per entry that samples, in order.
+
+        A step that raises may be repeated with fewer entries: what it had written is written
+        again, with the same bits.
+        """
+        ...
+
+
+class CpuExecutor:
+    """The Llama forward pass and the reference sampler.
+
+    Args:
+        model: The forward pass.
+        cache: Keys and values.
+        block_tokens: Tokens per cache block.
+        eos_ids: Ids that end the text.
+        threads: Processor threads, None for all.
+    """
+
+    def __init__(
+        self,
+        model: LlamaModel,
+        cache: LlamaCache,
+        block_tokens: int,
+        eos_ids: tuple[int, ...],
+        threads: int | None,
+    ) -> None:
+        self._model = model
+        self._cache = cache
+        self._block_tokens = block_tokens
+        self._eos_ids = eos_ids
+        self._threads = threads
+
+    def start(self) -> None:
+        """Set the number of threads, which holds for the calling thread."""
+        if self._threads is not None:
+            set_threads(self._threads)
+
+    def step(self, entries: Many[Entry]) -> list[Choice]:
+        """Forward pass over all rows, then one draw per sampling entry."""
+        logits = self._model.forward(self._rows(entries), self._cache)
+        sampling = [entry.sequence for entry in entries if entry.samples]
+        return [
+            choose(sequence, row, self._eos_ids)
+            for sequence, row in zip(sampling, logits, strict=True)
+        ]
+
+    def _rows(self, entries: Many[Entry]) -> Rows:
+        counts = [entry.count for entry in entries]
+        ids = [
+            token
+            for entry in entries
+            for token in entry.sequence.tokens[entry.start : entry.start + entry.count]
+        ]
+        positions = np.concatenate(
+            [np.arange(e.start, e.start + e.count, dtype=np.int64) for e in entries]
+        )
+        sequences = np.repeat(np.arange(len(entries), dtype=np.int64), counts)
+        tables = np.zeros((len(entries), max(len(e.sequence.blocks) for e in entries)), np.int64)
+        for row, entry in zip(tables, entries, strict=True):
+            row[: len(entry.sequence.blocks)] = entry.sequence.blocks
+        block = positions // self._block_tokens
+        slots = tables[sequences, block] * self._block_tokens + positions % self._block_tokens
+        ends = np.cumsum(counts, dtype=np.int64) - 1
+        wanted = ends[[entry.samples for entry in entries]]
+        return Rows(np.array(ids, np.int64), positions, slots, sequences, tables, wanted)
+
+
+def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, ...]) -> Choice:
+    """Draw the next token of a sequence; a fault of its constraint or logits stays with it.
+
+    Args:
+        sequence: What has been drawn, and how to draw.
+        logits: float32 [V].
+        eos_ids: Ids that end the text.
+    """
+    request = sequence.request
+    mask: NDArray[np.uint32] | None = None
+    narrowed = False
+    try:
+        if request.constraint is not None:
+            mask = request.constraint.mask(sequence.state, sequence.budget)
+            narrowed = request.constraint.narrowed(sequence.state, sequence.budget)
+        early = sequence.output_length < request.min_tokens
+        held_back = (*eos_ids, *request.stop_ids) if early else ()
+        drawn = sample_row(
+            logits,
+            sequence.params,
+            position=len(sequence.tokens),
+            mask=mask,
+            counts=sequence.counts,
+            banned_now=held_back,
+        )
+        if drawn.status is Status.EMPTY and held_back:  # nothing else is left to say
+            drawn = sample_row(
+                logits,
+                sequence.params,
+                position=len(sequence.tokens),
+                mask=mask,
+                counts=sequence.counts,
+            )
+    except Exception as error:
+        return Choice(None, error=_sampling_error(error, sequence))
+    if drawn.status is Status.NUMERIC:
+        return Choice(
+            None,
+            error=EngineError(
+                "numeric",
+                f"the logits for position {len(sequence.tokens)} hold NaN or infinity",
+                hint="The model file may be damaged, or the prompt overflows the model's range",
+            ),
+        )
+    if drawn.status is Status.EMPTY:
+        return Choice(
+            None,
+            error=EngineError(
+                "grammar_dead",
+                f"no token is allowed at position {len(sequence.tokens)}"
+                + ("" if mask is None else f" (constraint state {sequence.state})"),
+                hint="Remove banned tokens or -inf biases that the output needs",
+            ),
+        )
+    return Choice(drawn, narrowed)
+
+
+def _sampling_error(error: Exception, sequence: Sequence) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    kind = "memory" if isinstance(error, MemoryError) else "grammar_dead"
+    if sequence.request.constraint is None:
+        kind = "engine"
+    return EngineError(
+        kind,  # type: ignore[arg-type]
+        f"choosing the token at position {len(sequence.tokens)} failed: {error}",
+    )

@@ -1,0 +1,225 @@
+"""Llama models from GGUF files, read with the `gguf` package. Quantised weights stay quantised."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from numpy.typing import NDArray
+
+from deepinfer_kernels.cpu import Weight, concat_rows
+
+from .errors import EngineError
+from .llama import LlamaConfig, LlamaLayer, LlamaWeights
+from .model import LoadedModel, Progress
+from .tokenizer import Tokenizer
+
+_ARCHITECTURES = ("llama",)
+_BLOCK_KINDS = ("Q4_0", "Q4_1", "Q8_0")
+_KINDS = ("F32", "F16", "BF16", *_BLOCK_KINDS)
+
+
+def load_gguf(path: Path, progress: Progress) -> LoadedModel:
+    """Load a GGUF file.
+
+    Raises:
+        EngineError: It is damaged, or of an unsupported kind.
+    """
+    fields, tensors = _open(path)
+    architecture = fields.get("general.architecture")
+    if architecture not in _ARCHITECTURES:
+        raise EngineError(
+            "model",
+            f"{path.name} has the architecture {architecture!r}, which is not supported",
+            hint=f"Supported architectures: {', '.join(_ARCHITECTURES)}",
+        )
+    config = _config(path, fields, tensors)
+    template = fields.get("tokenizer.chat_template")
+    tokenizer = Tokenizer.from_gguf(fields, template, config.vocab_size)
+    weights = _Reader(path, tensors, progress).weights(config)
+    texts = fields["tokenizer.ggml.tokens"]
+    special = {
+        f"{name}_token": texts[fields[f"tokenizer.ggml.{name}_token_id"]]
+        for name in ("bos", "eos")
+        if f"tokenizer.ggml.{name}_token_id" in fields
+    }
+    return LoadedModel(
+        name=path.stem,
+        digest=_digest(path),
+        architecture="llama",
+        config=config,
+        weights=weights,
+        tokenizer=tokenizer,
+        chat_template=template,
+        special_tokens=special,
+    )
+
+
+def _open(path: Path) -> tuple[dict[str, Any], dict[str, gguf.ReaderTensor]]:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if magic != b"GGUF":
+            raise EngineError(
+                "model",
+                f"{path.name} is not a GGUF file: it begins with {magic!r}",
+                hint="Pass a .gguf file, or a folder with config.json and safetensors",
+            )
+        reader = gguf.GGUFReader(path)
+        fields = {name: field.contents() for name, field in reader.fields.items()}
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+    except EngineError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            "model",
+            f"{path.name} is damaged or truncated ({path.stat().st_size} bytes): {error}",
+            hint="Fetch the file again",
+        ) from None
+    return fields, tensors
+
+
+def _config(
+    path: Path, fields: Mapping[str, Any], tensors: Mapping[str, gguf.ReaderTensor]
+) -> LlamaConfig:
+    def get(name: str, default: Any = None) -> Any:
+        value = fields.get(f"llama.{name}", default)
+        if value is None:
+            raise EngineError(
+                "model", f"{path.name} lacks the field llama.{name}", hint="Fetch the file again"
+            )
+        return value
+
+    hidden, heads = int(get("embedding_length")), int(get("attention.head_count"))
+    scaling = fields.get("llama.rope.scaling.type", "none")
+    if scaling not in ("none", "") or "rope_freqs.weight" in tensors:
+        raise EngineError(
+            "model",
+            f"{path.name} scales its rotary embedding, which is not supported for GGUF files",
+            hint="Use the model's safetensors folder",
+        )
+    return LlamaConfig(
+        vocab_size=int(get("vocab_size", len(fields["tokenizer.ggml.tokens"]))),
+        hidden=hidden,
+        inner=int(get("feed_forward_length")),
+        layers=int(get("block_count")),
+        heads=heads,
+        kv_heads=int(get("attention.head_count_kv", heads)),
+        head_dim=int(get("attention.key_length", hidden // heads)),
+        norm_eps=float(get("attention.layer_norm_rms_epsilon")),
+        rope_theta=float(get("rope.freq_base", 10000.0)),
+        rope_scaling=None,
+        max_len=int(get("context_length")),
+    )
+
+
+class _Reader:
+    """Reads tensors by name, checking shape and type."""
+
+    def __init__(
+        self, path: Path, tensors: Mapping[str, gguf.ReaderTensor], progress: Progress
+    ) -> None:
+        self._path = path
+        self._tensors = tensors
+        self._progress = progress
+        self._total = sum(tensor.n_bytes for tensor in tensors.values())
+        self._done = 0
+
+    def weights(self, config: LlamaConfig) -> LlamaWeights:
+        """All weights of the model."""
+        embedding = self.matrix("token_embd.weight", config.vocab_size, config.hidden).tile()
+        head = embedding
+        if "output.weight" in self._tensors:
+            head = self.matrix("output.weight", config.vocab_size, config.hidden).tile()
+        layers = tuple(self._layer(config, index) for index in range(config.layers))
+        return LlamaWeights(
+            embedding, layers, self.vector("output_norm.weight", config.hidden), head
+        )
+
+    def _layer(self, config: LlamaConfig, index: int) -> LlamaLayer:
+        name = f"blk.{index}."
+        wide, narrow = config.heads * config.head_dim, config.kv_heads * config.head_dim
+        query = self.matrix(f"{name}attn_q.weight", wide, config.hidden)
+        key = self.matrix(f"{name}attn_k.weight", narrow, config.hidden)
+        value = self.matrix(f"{name}attn_v.weight", narrow, config.hidden)
+        gate = self.matrix(f"{name}ffn_gate.weight", config.inner, config.hidden)
+        up = self.matrix(f"{name}ffn_up.weight", config.inner, config.hidden)
+        return LlamaLayer(
+            attention_norm=self.vector(f"{name}attn_norm.weight", config.hidden),
+            qkv=self._stack(
+                name,
+                query.select_rows(_halves(config.heads, config.head_dim)),
+                key.select_rows(_halves(config.kv_heads, config.head_dim)),
+                value,
+            ),
+            output=self.matrix(f"{name}attn_output.weight", config.hidden, wide).tile(),
+            feed_forward_norm=self.vector(f"{name}ffn_norm.weight", config.hidden),
+            gate_up=self._stack(name, gate, up),
+            down=self.matrix(f"{name}ffn_down.weight", config.hidden, config.inner).tile(),
+        )
+
+    def _stack(self, name: str, *parts: Weight) -> Weight:
+        if len({part.kind for part in parts}) > 1:  # mixed files: float32 holds every kind exactly
+            parts = tuple(Weight.from_float32(part.dense()) for part in parts)
+        return concat_rows(parts).tile()
+
+    def _tensor(self, name: str, shape: tuple[int, ...]) -> gguf.ReaderTensor:
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            raise EngineError(
+                "model", f"{self._path.name} lacks the tensor {name}", hint="Fetch the file again"
+            )
+        found = tuple(int(size) for size in reversed(tensor.shape))
+        if found != shape:
+            raise EngineError(
+                "model",
+                f"tensor {name} of {self._path.name} is {list(found)}, expected {list(shape)}",
+            )
+        kind = tensor.tensor_type.name
+        if kind not in _KINDS:
+            raise EngineError(
+                "model",
+                f"tensor {name} of {self._path.name} is stored as {kind}, which is not supported",
+                hint=f"Supported: {', '.join(_KINDS)}",
+            )
+        self._done += int(tensor.n_bytes)
+        self._progress("weights", self._done, self._total)
+        return tensor
+
+    def matrix(self, name: str, rows: int, columns: int) -> Weight:
+        """A matrix [rows, columns]."""
+        tensor = self._tensor(name, (rows, columns))
+        kind = tensor.tensor_type.name
+        data: NDArray[Any] = np.asarray(tensor.data)
+        if kind in _BLOCK_KINDS:
+            return Weight.from_gguf_blocks(kind, data.reshape(rows, -1))  # type: ignore[arg-type]
+        if kind == "BF16":
+            return Weight.from_bfloat16_bits(data.view(np.uint16).reshape(rows, columns))
+        return Weight.from_float32(data.astype(np.float32).reshape(rows, columns))
+
+    def vector(self, name: str, size: int) -> NDArray[np.float32]:
+        """A vector [size] in float32."""
+        tensor = self._tensor(name, (size,))
+        if tensor.tensor_type.name not in ("F32", "F16"):
+            raise EngineError(
+                "model", f"tensor {name} is {tensor.tensor_type.name}, expected F32 or F16"
+            )
+        return np.asarray(tensor.data).astype(np.float32).reshape(size)
+
+
+def _halves(heads: int, head_dim: int) -> NDArray[np.intp]:
+    """Row order that turns GGUF's interleaved rotary pairs back into halves."""
+    rows = np.arange(heads * head_dim).reshape(heads, head_dim // 2, 2)
+    return np.ascontiguousarray(rows.swapaxes(1, 2)).reshape(-1)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
