@@ -34,6 +34,7 @@ def scaled_scores(t: NDArray[np.float32]) -> NDArray[np.int64]:
 
     Where |t| >= 2**39 the float32 grid is far coarser than any noise; the score then counts
     float32 steps, each wider than the noise range, so ranking stays exact without overflow.
+    Infinite products count as equal.
 
     Args:
         t: float32 [n], logits times log2(e)/temperature.

@@ -47,6 +47,7 @@ LOG2_TABLE: NDArray[np.int64] = np.array(
 """log2(1 + i/4096) in Q30 for i in 0..4096."""
 LOG2_TABLE.setflags(write=False)
 _LOG2_STEP: NDArray[np.int64] = np.diff(LOG2_TABLE)
+_HALF_STEP = 1 << 19
 
 _LOG2_LOG2E_Q30 = 567758570
 """log2(log2(e)) in Q30."""
@@ -80,7 +81,7 @@ def exp2_fixed(t: NDArray[np.float32]) -> NDArray[np.int64]:
 def log2_q30(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """log2 of positive integers below 2**53 in Q30: leading-zero normalisation and the table.
 
-    The 12 bits after the leading one select the entry, the next 20 interpolate linearly (lower
+    The 12 bits after the leading one select the entry, the next 20 interpolate, rounded (lower
     bits are dropped), so the result never decreases with the argument.
 
     Args:
@@ -95,7 +96,7 @@ def log2_q30(values: NDArray[np.int64]) -> NDArray[np.int64]:
     index = (bits >> 40) & 4095
     rest = (bits >> 20) & 0xFFFFF
     result: NDArray[np.int64] = (
-        (exponent << 30) + LOG2_TABLE[index] + ((_LOG2_STEP[index] * rest) >> 20)
+        (exponent << 30) + LOG2_TABLE[index] + ((_LOG2_STEP[index] * rest + _HALF_STEP) >> 20)
     )
     return result
 
