@@ -27,7 +27,7 @@ class TokenLogprob(_Record):
     Attributes:
         id: The token.
         logprob: Its natural log-probability.
-        rank: How many tokens were likelier (0 = the likeliest).
+        rank: Its place among all tokens, the likeliest first (1).
         top: (token id, log-probability) of the likeliest tokens, best first.
     """
 

@@ -13,7 +13,7 @@ class Person(BaseModel):
     city: str = Field(max_length=40)
 
 
-PROMPT = "Extract the person: Anna Berg, 31, lives in Oslo."
+PROMPT = "Write the name, age and city of this person as JSON: Anna Berg, 31, lives in Oslo."
 SAMPLING = SamplingParams(temperature=0.7, seed=7, max_tokens=80)
 
 

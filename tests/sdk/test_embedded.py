@@ -16,7 +16,7 @@ class Person(BaseModel):
     city: str = Field(max_length=40)
 
 
-PROMPT = "Extract the person: Anna Berg, 31, lives in Oslo."
+PROMPT = "Write the name, age and city of this person as JSON: Anna Berg, 31, lives in Oslo."
 
 
 def test_a_person_comes_out_of_a_sentence(embedded):
