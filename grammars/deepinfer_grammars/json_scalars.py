@@ -72,10 +72,16 @@ def _string_parts(
         if "pattern" in schema:
             parts.append(pattern_node(pool, schema["pattern"], f"{place.pointer}/pattern"))
         if assert_formats and "format" in schema:
-            form = format_node(pool, schema["format"], json_chars)
-            if form is not None:
-                parts.append(form)
+            parts += _format_parts(pool, schema["format"], f"{place.pointer}/format")
     return parts, low, high
+
+
+def _format_parts(pool: Pool, name: str, pointer: str) -> list[Node]:
+    try:
+        node = format_node(pool, name, json_chars)
+    except GrammarError as error:
+        raise SchemaNotSupported(error.message, hint=error.hint, pointer=pointer) from None
+    return [] if node is None else [node]
 
 
 def _one_spelling(pool: Pool, parts: list[Node], low: int, high: int) -> Node:
@@ -89,7 +95,7 @@ def _one_spelling(pool: Pool, parts: list[Node], low: int, high: int) -> Node:
 def pattern_node(pool: Pool, pattern: str, pointer: str) -> Node:
     """The inside of a JSON string that contains a match of an ECMA-262 pattern."""
     try:
-        return regex_node(pool, pattern, encode=json_chars, search=True, dialect="ecma")
+        return regex_node(pool, pattern, encode=json_chars, search=True)
     except GrammarError as error:
         where = "" if error.position is None else f" (position {error.position} of the pattern)"
         raise SchemaNotSupported(

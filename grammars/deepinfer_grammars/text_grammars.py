@@ -10,19 +10,19 @@ from .lark_grammar import guess_syntax, lark_node
 from .regex import regex_node
 
 
-def compile_regex(pattern: str, *, dialect: Literal["python", "ecma"] = "python") -> Grammar:
+def compile_regex(pattern: str) -> Grammar:
     """Texts that match the whole pattern.
 
     Args:
-        pattern: The common regular subset of Python's `re` and ECMA-262.
-        dialect: Whose rules hold where the two differ (`\\d`, `.`, flags).
+        pattern: The common regular subset of Python's `re` and ECMA-262; where they differ, what
+            both accept (``\\d`` is 0-9, ``(?u)`` asks for Unicode).
 
     Raises:
         InvalidConstraint: The pattern is malformed; `position` says where.
         SchemaNotSupported: It uses something that is not regular, such as a backreference.
         EmptyConstraint: Nothing can match.
     """
-    return Grammar(lambda pool: regex_node(pool, pattern, dialect=dialect), "regex")
+    return Grammar(lambda pool: regex_node(pool, pattern), "regex")
 
 
 def compile_ebnf(
