@@ -1,5 +1,5 @@
-"""Numerical kernels: the NumPy sampler (`sampling`) and the CPU tensor ops (`ops`).
+"""Numerical kernels: the NumPy sampler (`sampling`) and the model operations (`cpu`).
 
 The package itself imports nothing heavy: `deepinfer_kernels.sampling` needs NumPy only,
-`deepinfer_kernels.ops` needs torch.
+`deepinfer_kernels.cpu` needs numba.
 """

@@ -1,7 +1,7 @@
 """Model operations on the CPU, compiled by numba from plain loops.
 
 Every sum runs in index order in float32 (float64 where a docstring says so), with a multiplication
-and an addition that are rounded separately, and transcendental functions are polynomials of our own.
+and an addition that are rounded separately, and transcendental functions are our own polynomials.
 So the bits of a row depend on that row alone: not on other rows, on how a sequence was chunked, on
 the number of threads, or on the make of the processor. Importing this package imports numba.
 """

@@ -1,7 +1,7 @@
 """Rotary embedding and attention over a paged cache.
 
 The cache holds keys as [blocks, kv heads, head_dim, block tokens] and values as [blocks, kv heads,
-block tokens, head_dim], so that the inner loops run over independent outputs. Scores are summed over
+block tokens, head_dim], so that inner loops run over independent outputs. Scores are summed over
 channels in order, values over positions in order, from position 0: a row sees the same additions
 whether it came alone, in a chunk, or in any batch.
 """
@@ -133,7 +133,5 @@ def attention(
     rows, heads, dim = queries.shape
     out = np.empty((rows, heads * dim), np.float32)
     with parallel_lock:
-        _attention(
-            queries, keys, values, positions, sequences, tables, np.float32(scale), out
-        )
+        _attention(queries, keys, values, positions, sequences, tables, np.float32(scale), out)
     return out

@@ -23,7 +23,10 @@ _POWERS = np.array([math.ldexp(1.0, n - _OFFSET) for n in range(_OFFSET + 128)],
 
 @compiled()
 def exp32(x):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """e to the x in float32, by a fixed polynomial (Cephes expf); arguments are clamped to +-87."""
+    """Exponential in float32, by a fixed polynomial (Cephes expf).
+
+    Arguments are clamped to -87..88; NaN stays NaN.
+    """
     x = min(max(x, _LOWEST), _HIGHEST)
     n = np.floor(x * _LOG2_E + np.float32(0.5))
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
@@ -34,7 +37,8 @@ def exp32(x):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     p = p * r + np.float32(1.6666665459e-1)
     p = p * r + np.float32(5.0000001201e-1)
     value = (p * (r * r) + r) + np.float32(1.0)
-    return value * _POWERS[np.int64(n) + _OFFSET]
+    # The conversion of NaN is arbitrary; the bounds keep it inside the table.
+    return value * _POWERS[min(max(np.int64(n) + _OFFSET, 0), len(_POWERS) - 1)]
 
 
 @compiled()

@@ -52,7 +52,9 @@ class Weight:
         return _plain("bfloat16", np.ascontiguousarray(bits, np.uint16))
 
     @staticmethod
-    def from_gguf_blocks(kind: Literal["Q4_0", "Q4_1", "Q8_0"], blocks: NDArray[np.uint8]) -> Weight:
+    def from_gguf_blocks(
+        kind: Literal["Q4_0", "Q4_1", "Q8_0"], blocks: NDArray[np.uint8]
+    ) -> Weight:
         """GGUF blocks as they lie in the file.
 
         Args:
