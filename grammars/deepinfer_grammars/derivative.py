@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from .errors import EmptyConstraint, SchemaNotSupported
 from .expr import ALL_BYTES, Kind, Node, Pool
+from .left_recursion import remove_left_recursion
 
 Moves = tuple[tuple[int, Node], ...]
 
 
 def finish_rules(pool: Pool, root: Node) -> None:
-    """Settle `nullable` of every node once all rules are defined, and refuse left recursion.
+    """Settle `nullable` of every node once all rules are defined, and rewrite left recursion.
 
     Args:
         pool: The grammar's pool; every rule reachable from `root` must be defined.
@@ -24,7 +25,7 @@ def finish_rules(pool: Pool, root: Node) -> None:
 
     Raises:
         EmptyConstraint: A used rule was never defined.
-        SchemaNotSupported: A rule can reach itself before consuming a byte.
+        SchemaNotSupported: Left recursion that cannot be rewritten.
     """
     reachable = reachable_nodes(pool, root)
     pending = [node for node in pool.nodes if node.nullable is None and node.id in reachable]
@@ -38,14 +39,22 @@ def finish_rules(pool: Pool, root: Node) -> None:
             if not node.nullable and _nullable(pool, node):
                 node.nullable = True
                 changed = True
-    for node in pool.nodes:
-        if node.kind in (Kind.SEQ, Kind.ALT) and node.id in reachable:
-            node.open_end = (
-                any(part.open_end for part in node.parts)
-                if node.kind is Kind.ALT
-                else node.tail.open_end or (node.head.open_end and bool(node.tail.nullable))
+    groups = _left_recursive(pool, root)
+    if groups:
+        remove_left_recursion(pool, groups)
+        left = _left_recursive(pool, root)
+        if left:
+            cycle = " -> ".join(pool.rule_names[index] for index in left[0])
+            raise SchemaNotSupported(
+                f"the left recursion of {cycle} cannot be rewritten",
+                hint="Rewrite left recursion as repetition, e.g. expr: term (op term)*",
             )
-    _refuse_left_recursion(pool, root)
+    for node in pool.nodes:
+        if node.kind is Kind.ALT:
+            node.open_end = any(part.open_end for part in node.parts)
+        elif node.kind is Kind.SEQ:
+            head_open = node.head.open_end and bool(node.tail.nullable)
+            node.open_end = node.tail.open_end or head_open
 
 
 def reachable_nodes(pool: Pool, root: Node) -> set[int]:
@@ -111,34 +120,60 @@ def _needed(pool: Pool, node: Node) -> list[Node]:
     return []
 
 
-def _refuse_left_recursion(pool: Pool, root: Node) -> None:
-    done: set[int] = set()
-    for index, body in enumerate(pool.rule_bodies):
-        if body is None:
+def _left_recursive(pool: Pool, root: Node) -> list[list[int]]:
+    """Groups of rules that reach each other before consuming a byte (Tarjan 1972, no recursion)."""
+    reachable = reachable_nodes(pool, root)
+    rules = [node.low for node in pool.nodes if node.kind is Kind.REF and node.id in reachable]
+    edges = {index: _left_corners(pool, index) for index in rules}
+    number: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    open_rules: list[int] = []
+    groups: list[list[int]] = []
+    for first in rules:
+        if first in number:
             continue
-        path: list[tuple[Node, list[Node]]] = [(body, _needed(pool, body))]
-        active = {body.id}
+        path = [(first, iter(edges[first]))]
+        number[first] = lowest[first] = len(number)
+        open_rules.append(first)
         while path:
-            node, rest = path[-1]
-            if not rest:
+            rule, rest = path[-1]
+            child = next(rest, None)
+            if child is None:
                 path.pop()
-                active.discard(node.id)
-                done.add(node.id)
-                continue
-            child = rest.pop()
-            if child.id in active:
-                names = [pool.rule_names[n.low] for n, _ in path if n.kind is Kind.REF]
-                if child.kind is Kind.REF:
-                    start = next(i for i, (n, _) in enumerate(path) if n is child)
-                    names = [pool.rule_names[n.low] for n, _ in path[start:] if n.kind is Kind.REF]
-                cycle = " -> ".join([*names, names[0]]) if names else pool.rule_names[index]
-                raise SchemaNotSupported(
-                    f"the rule {cycle} refers to itself before consuming any text",
-                    hint="Rewrite left recursion as repetition, e.g. expr: term (op term)*",
-                )
-            if child.id not in done:
-                active.add(child.id)
-                path.append((child, _needed(pool, child)))
+                if path:
+                    above = path[-1][0]
+                    lowest[above] = min(lowest[above], lowest[rule])
+                if lowest[rule] == number[rule]:
+                    at = open_rules.index(rule)
+                    group = open_rules[at:]
+                    del open_rules[at:]
+                    if len(group) > 1 or rule in edges[rule]:
+                        groups.append(group)
+            elif child not in number:
+                number[child] = lowest[child] = len(number)
+                open_rules.append(child)
+                path.append((child, iter(edges[child])))
+            elif child in open_rules:
+                lowest[rule] = min(lowest[rule], number[child])
+    return groups
+
+
+def _left_corners(pool: Pool, index: int) -> list[int]:
+    """Rules with which the body of a rule may begin."""
+    body = pool.rule_bodies[index]
+    found: dict[int, None] = {}
+    stack = [] if body is None else [body]
+    seen = {node.id for node in stack}
+    while stack:
+        node = stack.pop()
+        if node.kind is Kind.REF:
+            found[node.low] = None
+            continue
+        for need in _needed(pool, node):
+            if need.id not in seen:
+                seen.add(need.id)
+                stack.append(need)
+    return list(found)
 
 
 def moves(pool: Pool, node: Node) -> Moves:
