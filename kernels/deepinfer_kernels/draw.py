@@ -43,7 +43,7 @@ def scaled_scores(t: NDArray[np.float32]) -> NDArray[np.int64]:
         int64 [n].
     """
     near = np.clip(t, -_FAR, _FAR)
-    scores = np.rint(near * _SCORE_SCALE).astype(np.int64)
+    scores: NDArray[np.int64] = np.rint(near * _SCORE_SCALE).astype(np.int64)
     far = np.flatnonzero((t >= _FAR) | (t <= -_FAR))
     if len(far):
         steps = np.abs(t[far]).view(np.int32).astype(np.int64) - _FAR_BITS

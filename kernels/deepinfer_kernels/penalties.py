@@ -70,12 +70,12 @@ def penalise(
     Returns:
         float32 [n], new.
     """
-    x = logits
+    x: NDArray[np.float32] = logits
     if params.repetition_penalty != 1.0:
         rho = np.float32(params.repetition_penalty)
         x = np.where(x > 0, x / rho, x * rho)
     if params.frequency_penalty != 0.0 or params.presence_penalty != 0.0:
         frequency = counts.astype(np.float32) * np.float32(params.frequency_penalty)
         presence = (counts > 0).astype(np.float32) * np.float32(params.presence_penalty)
-        x = x - (frequency + presence)
+        x = np.subtract(x, frequency + presence, dtype=np.float32)
     return x

@@ -107,4 +107,5 @@ def token_words(
     per_id = noise_blocks(
         ids >> 2, seed=seed, position=position, stream=TOKEN_STREAM, sample=sample
     )
-    return per_id[np.arange(len(ids)), ids & 3]
+    picked: NDArray[np.uint32] = per_id[np.arange(len(ids)), ids & 3]
+    return picked

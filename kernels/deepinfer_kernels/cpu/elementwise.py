@@ -38,7 +38,7 @@ def exp32(x):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     p = p * r + np.float32(5.0000001201e-1)
     value = (p * (r * r) + r) + np.float32(1.0)
     # The conversion of NaN is arbitrary; the bounds keep it inside the table.
-    return value * _POWERS[min(max(np.int64(n) + _OFFSET, 0), len(_POWERS) - 1)]
+    return value * _POWERS[max(0, min(int(n) + _OFFSET, len(_POWERS) - 1))]
 
 
 @compiled()

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
+from numba.core import config as numba_config
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+# Its settings are made at run time, so checkers do not know them.
+_config: Any = numba_config
 
 # numba's fallback threading layer must not be entered by two threads at once.
 parallel_lock = threading.Lock()
@@ -26,16 +28,16 @@ def _cache_folder() -> str:
     return str(Path(base) / "deepinfer_sdk" / "compiled")
 
 
-if not numba.config.CACHE_DIR:  # pyright: ignore[reportAttributeAccessIssue]
-    numba.config.CACHE_DIR = _cache_folder()  # pyright: ignore[reportAttributeAccessIssue]
+if not _config.CACHE_DIR:
+    _config.CACHE_DIR = _cache_folder()
 if find_spec("numba.np.ufunc.omppool") is not None:
     # Lower start-up cost per parallel region than the fallback (measured: 0.06 against 0.17 ms).
-    numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # pyright: ignore[reportAttributeAccessIssue]
+    _config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
 
 
-def compiled(*, parallel: bool = False) -> Callable[[_Function], _Function]:
+def compiled(*, parallel: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: compile on first use, release the interpreter lock, keep the result on disk."""
-    decorate: Callable[[_Function], _Function] = numba.njit(
+    decorate: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(
         nogil=True, cache=True, parallel=parallel, error_model="numpy"
     )
     return decorate
@@ -47,7 +49,7 @@ def set_threads(count: int) -> None:
     Raises:
         ValueError: More than the machine offers, or less than one.
     """
-    most = int(numba.config.NUMBA_NUM_THREADS)  # pyright: ignore[reportAttributeAccessIssue]
+    most = int(_config.NUMBA_NUM_THREADS)
     if not 1 <= count <= most:
         raise ValueError(f"{count} threads asked for; this machine offers 1 to {most}")
     numba.set_num_threads(count)

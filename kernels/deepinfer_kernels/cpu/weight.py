@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 TILE = 64
 BLOCK = 32
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 Kind = Literal["float32", "bfloat16", "q8", "q4"]
 
@@ -36,7 +38,7 @@ class Weight:
     kind: Kind
     rows: int
     columns: int
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     scales: NDArray[np.float32]
     minima: NDArray[np.float32]
     tiled: bool = False
@@ -149,7 +151,7 @@ def concat_rows(weights: Sequence[Weight]) -> Weight:
     )
 
 
-def _plain(kind: Literal["float32", "bfloat16"], values: NDArray[np.generic]) -> Weight:
+def _plain(kind: Literal["float32", "bfloat16"], values: NDArray[Any]) -> Weight:
     none = np.zeros((0, 0), np.float32)
     return Weight(kind, values.shape[0], values.shape[1], values, none, none)
 
@@ -159,7 +161,7 @@ def _half(pairs: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.ascontiguousarray(pairs).view(np.float16).reshape(rows, blocks).astype(np.float32)
 
 
-def _tiles(matrix: NDArray[np.generic]) -> NDArray[np.generic]:
+def _tiles(matrix: NDArray[_Scalar]) -> NDArray[_Scalar]:
     rows, columns = matrix.shape
     count = -(-rows // TILE)
     padded = np.zeros((count * TILE, columns), matrix.dtype)
