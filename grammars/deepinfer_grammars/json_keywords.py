@@ -35,10 +35,14 @@ _REFUSED = frozenset(
 def check_keywords(place: Place, schema: dict[str, Any]) -> None:
     """Refuse a keyword that would change validity and is not enforced.
 
+    Beside `enum` or `const` every keyword is enforced, as the listed values are validated one by one.
+
     Raises:
         SchemaNotSupported: With the pointer of the keyword and what to do instead.
     """
-    for keyword in _REFUSED & schema.keys():
+    if "enum" in schema or "const" in schema:
+        return
+    for keyword in sorted(_REFUSED & schema.keys()):
         value = schema[keyword]
         if _says_nothing(keyword, value, schema):
             continue

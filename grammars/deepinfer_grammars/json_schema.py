@@ -9,7 +9,6 @@ branch is written as one expression per JSON type. What cannot be enforced is re
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from .json_refs import Document, Place
 from .json_numbers import integer_node, number_node
 from .json_scalars import bounds_of, name_node, string_node
 from .json_structures import array_node, object_node
-from .json_text import Layout, Whitespace
+from .json_text import Layout, Whitespace, string_literal
 
 _MOST_BRANCHES = 1024
 _MOST_RULES = 50_000
@@ -123,16 +122,13 @@ class SchemaCompiler:
 
     def names(self, place: Place) -> Node:
         """The insides of the strings that satisfy the subschema at `place`, in one spelling."""
-        conjunction = frozenset({place})
-        values = self._listed_values(conjunction)
-        if values is not None:
-            return self.pool.words(
-                json.dumps(value, ensure_ascii=False)[1:-1]
-                for value in values
-                if isinstance(value, str)
-            )
         nodes = []
-        for atoms in self._branches(conjunction):
+        for atoms in self._branches(frozenset({place})):
+            values = self._listed_values(atoms)
+            if values is not None:
+                texts = [value for value in values if isinstance(value, str)]
+                nodes.append(self.pool.alt([string_literal(self.pool, text) for text in texts]))
+                continue
             schemas = [(atom, self.document.at(atom)) for atom in atoms]
             if "string" in allowed_types([schema for _, schema in schemas]):
                 formats = self.options.assert_formats
@@ -140,35 +136,20 @@ class SchemaCompiler:
         return self.pool.alt(nodes)
 
     def _body(self, conjunction: Conjunction) -> Node:
-        values = self._listed_values(conjunction)
-        if values is not None:
-            return self.pool.alt([self.layout.value(self.pool, value) for value in values])
         return self.pool.alt([self._branch_node(atoms) for atoms in self._branches(conjunction)])
 
-    def _listed_values(self, conjunction: Conjunction) -> list[Any] | None:
-        """The values that satisfy a conjunction which an `enum` or `const` binds, if one does."""
-        todo = list(conjunction)
-        seen = set(todo)
-        while todo:
-            place = todo.pop()
-            schema = self.document.at(place)
-            if not isinstance(schema, dict):
-                continue
-            below = []
-            if "$ref" in schema:
-                below.append(self.document.resolve(place, schema["$ref"]))
-            if "$ref" not in schema or self.document.siblings:
-                for keyword in ("const", "enum"):
-                    if keyword in schema:
-                        values = [schema["const"]] if keyword == "const" else schema["enum"]
-                        return [value for value in values if self._fits(conjunction, value)]
-                below += [place.child("allOf", i) for i in range(len(schema.get("allOf", ())))]
-            todo += [found for found in below if found not in seen]
-            seen.update(below)
+    def _listed_values(self, atoms: list[Place]) -> list[Any] | None:
+        """The values that satisfy a branch which an `enum` or `const` binds, if one does."""
+        for atom in atoms:
+            schema = self.document.at(atom)
+            values = [schema["const"]] if "const" in schema else schema.get("enum")
+            if values is not None:
+                return [
+                    value
+                    for value in values
+                    if all(self.document.is_valid(place, value) for place in atoms)
+                ]
         return None
-
-    def _fits(self, conjunction: Conjunction, value: Any) -> bool:
-        return all(self.document.is_valid(place, value) for place in conjunction)
 
     def _branches(self, conjunction: Conjunction) -> Iterator[list[Place]]:
         """Split into alternatives, each a list of places whose own keywords must all hold."""
@@ -238,6 +219,9 @@ class SchemaCompiler:
         return lists if lists != [todo] else []
 
     def _branch_node(self, atoms: list[Place]) -> Node:
+        values = self._listed_values(atoms)
+        if values is not None:
+            return self.pool.alt([self.layout.value(self.pool, value) for value in values])
         schemas = [(place, self.document.at(place)) for place in atoms]
         types = allowed_types([schema for _, schema in schemas])
         pool = self.pool
