@@ -2,9 +2,10 @@
 
 from .config import EngineConfig
 from .constraint import TokenConstraint
-from .engine import Engine, EngineStats, TokenTable
+from .engine import Engine, EngineStats
 from .errors import EngineError
 from .handle import RequestHandle
+from .loop import TokenTable
 from .model import LoadedModel, load_model
 from .request import (
     FinishEvent,

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-
 from deepinfer_kernels.cpu import set_threads
 from deepinfer_kernels.sampling import Drawn, Status, sample_row
+from numpy.typing import NDArray
 
-from .errors import EngineError
+from .errors import EngineError, ErrorKind
 from .llama import LlamaCache, LlamaModel, Rows
 from .scheduler import Entry
 from .sequence import Sequence
@@ -169,10 +168,10 @@ def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, 
 def _sampling_error(error: Exception, sequence: Sequence) -> EngineError:
     if isinstance(error, EngineError):
         return error
-    kind = "memory" if isinstance(error, MemoryError) else "grammar_dead"
-    if sequence.request.constraint is None:
-        kind = "engine"
+    kind: ErrorKind = "engine" if sequence.request.constraint is None else "grammar_dead"
+    if isinstance(error, MemoryError):
+        kind = "memory"
     return EngineError(
-        kind,  # type: ignore[arg-type]
+        kind,
         f"choosing the token at position {len(sequence.tokens)} failed: {error}",
     )

@@ -9,9 +9,8 @@ from typing import Any
 
 import gguf
 import numpy as np
-from numpy.typing import NDArray
-
 from deepinfer_kernels.cpu import Weight, concat_rows
+from numpy.typing import NDArray
 
 from .errors import EngineError
 from .llama import LlamaConfig, LlamaLayer, LlamaWeights

@@ -17,10 +17,12 @@ class RequestHandle:
     Args:
         samples: Number of samples.
         limit: Events kept before token events are merged.
-        on_cancel: Tells the engine.
+        on_cancel: Tells the engine to end this request.
     """
 
-    def __init__(self, samples: int, limit: int, on_cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, samples: int, limit: int, on_cancel: Callable[[RequestHandle], None]
+    ) -> None:
         self._events: deque[Event] = deque()
         self._ready = threading.Condition()
         self._limit = max(limit, samples)
@@ -42,7 +44,7 @@ class RequestHandle:
 
     def cancel(self) -> None:
         """End the request; its samples finish with ``cancelled``. No effect on ended ones."""
-        self._on_cancel()
+        self._on_cancel(self)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` (on the engine's thread) after every new event, and once now if any."""

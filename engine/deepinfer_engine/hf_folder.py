@@ -1,4 +1,4 @@
-"""Llama models from a folder as Hugging Face lays it out: config.json, safetensors, tokenizer.json."""
+"""Llama models from a Hugging Face folder: config.json, safetensors, tokenizer.json."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from deepinfer_kernels.cpu import Weight, concat_rows
+from numpy.typing import NDArray
 
 from .errors import EngineError
 from .llama import LlamaConfig, LlamaLayer, LlamaWeights

@@ -1,7 +1,7 @@
 """The Llama family (SmolLM2, Llama 3, ...) on the CPU: weights, cache, and the forward pass.
 
-Works on a flat list of rows; a row is one token of one sequence. Row r of the result depends on that
-row and its sequence's cache alone, bit for bit (see `deepinfer_kernels.cpu`).
+Works on a flat list of rows; a row is one token of one sequence. Row r of the result depends on
+that row and its sequence's cache alone, bit for bit (see `deepinfer_kernels.cpu`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from deepinfer_kernels.cpu import (
     Weight,
     attention,
@@ -23,6 +21,7 @@ from deepinfer_kernels.cpu import (
     rope_tables,
     silu_mul,
 )
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .config import EngineConfig
-from .engine import TokenTable
 from .errors import EngineError
 from .executor import CpuExecutor
 from .llama import LlamaCache, LlamaConfig, LlamaModel, LlamaWeights
+from .loop import TokenTable
 from .tokenizer import Tokenizer
 
 Progress = Callable[[str, int, int], None]

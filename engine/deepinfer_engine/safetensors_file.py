@@ -1,7 +1,7 @@
 """Tensors of one or several safetensors files, by name, read through a memory map.
 
-The `safetensors` library checks headers and offsets; bfloat16, which NumPy does not know, is taken as
-bit patterns from the same map.
+The `safetensors` library checks headers and offsets; bfloat16, which NumPy does not know, is taken
+as bit patterns from the same map.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from deepinfer_kernels.cpu import Weight
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-
-from deepinfer_kernels.cpu import Weight
 
 from .errors import EngineError
 
@@ -127,12 +126,12 @@ class Shards:
                 hint=f"Supported: {', '.join(_TYPES)}",
             )
         first, last = entry["data_offsets"]
-        raw = data[first:last]
+        raw = data[first:last].tobytes()
         self.digest.update(name.encode())
         self.digest.update(raw)
         self._done += last - first
         self._progress("weights", self._done, self._total)
-        return kind, np.frombuffer(raw.tobytes(), _TYPES[kind]).reshape(shape)
+        return kind, np.frombuffer(raw, _TYPES[kind]).reshape(shape)
 
     def matrix(self, name: str, rows: int, columns: int) -> Weight:
         """A matrix [rows, columns]."""

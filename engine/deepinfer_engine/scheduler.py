@@ -1,8 +1,8 @@
 """Who runs in the next step. Plans from counts alone: no token values, no clock, no tensors.
 
-Continuous batching with chunked prompts. Decoding sequences come first; memory pressure preempts the
-latest arrivals by dropping their blocks, to be recomputed later. The oldest running sequence is never
-preempted and is served first, so it can always obtain what it needs and the engine makes progress.
+Continuous batching with chunked prompts. Decoding sequences come first; memory pressure preempts
+the latest arrivals by dropping their blocks, to be recomputed later. The oldest running sequence is
+never preempted and is served first, so it can always obtain what it needs: the engine progresses.
 """
 
 from __future__ import annotations

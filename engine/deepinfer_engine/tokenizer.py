@@ -111,8 +111,8 @@ class Tokenizer:
         library.add_special_tokens(
             [AddedToken(text, special=True, normalized=False) for text in controls.values()]
         )
-        eos = [fields[name] for name in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
-               if name in fields]  # fmt: skip
+        names = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
+        eos = [fields[name] for name in names if name in fields]
         eos += turn_ends(chat_template, {text: i for i, text in controls.items()})
         bos = fields.get("tokenizer.ggml.bos_token_id")
         adds_bos = fields.get("tokenizer.ggml.add_bos_token", False)

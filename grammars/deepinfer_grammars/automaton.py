@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .byte_classes import byte_classes
 from .derivative import moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint
-from .expr import ALL_BYTES, Kind, Node
 from .grammar import Grammar
+from .node import Kind, Node
 from .vocabulary import Vocabulary
 
 DEAD = 0
@@ -68,7 +69,7 @@ class TokenAutomaton:
         self._max_states = max_states
         with self._lock:
             self._distance = Distance(grammar.pool, vocabulary.alphabet)
-            self._class_of, self._representative = _byte_classes(grammar, vocabulary.alphabet)
+            self._class_of, self._representative = byte_classes(grammar.pool, vocabulary.alphabet)
             classes = len(self._representative)
             self._classes_of_mask: dict[int, NDArray[np.intp]] = {}
             self._node_class = self._class_of[vocabulary.node_byte]
@@ -163,9 +164,7 @@ class TokenAutomaton:
         """Sizes of the tables now."""
         held = self._table.nbytes + self._fewest.nbytes + self._expanded.nbytes
         held += sum(row.words.nbytes for row in self._rows.values())
-        return AutomatonStats(
-            len(self._nodes), len(self._rows), len(self._representative), held
-        )
+        return AutomatonStats(len(self._nodes), len(self._rows), len(self._representative), held)
 
     # -- states -------------------------------------------------------------------------------
 
@@ -289,7 +288,9 @@ class TokenAutomaton:
                     self._expand(int(missing))
             ends = np.cumsum(counts)
             children = np.arange(ends[-1], dtype=np.int32)
-            children += np.repeat(trie.child_start[nodes] - (ends - counts).astype(np.int32), counts)
+            children += np.repeat(
+                trie.child_start[nodes] - (ends - counts).astype(np.int32), counts
+            )
             after = self._table[np.repeat(states, counts), self._node_class[children]]
             live = after > DEAD
             nodes, states = children[live], after[live]
@@ -390,28 +391,3 @@ class TokenAutomaton:
 
 def _is_narrow(node: Node) -> bool:
     return node.kind is Kind.BYTES and node.mask.bit_count() <= 4
-
-
-def _byte_classes(grammar: Grammar, alphabet: int) -> tuple[NDArray[np.intp], list[int]]:
-    """The coarsest partition of the bytes that the grammar and the alphabet respect.
-
-    Returns:
-        intp [256] from byte to class, and the smallest byte of each class.
-    """
-    cells = [alphabet, ALL_BYTES ^ alphabet]
-    masks = {node.mask for node in grammar.pool.nodes if node.kind is Kind.BYTES}
-    for mask in masks:
-        if len(cells) >= 256:
-            break
-        split = []
-        for cell in cells:
-            inside = cell & mask
-            split += [part for part in (inside, cell ^ inside) if part]
-        cells = split
-    cells = sorted((cell for cell in cells if cell), key=lambda cell: cell & -cell)
-    class_of = np.zeros(256, np.intp)
-    for index, cell in enumerate(cells):
-        for byte in range(256):
-            if cell >> byte & 1:
-                class_of[byte] = index
-    return class_of, [(cell & -cell).bit_length() - 1 for cell in cells]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .errors import EmptyConstraint, SchemaNotSupported
-from .expr import ALL_BYTES, Kind, Node, Pool
+from .expr import Pool
 from .left_recursion import remove_left_recursion
+from .node import ALL_BYTES, Kind, Node
 
 Moves = tuple[tuple[int, Node], ...]
 

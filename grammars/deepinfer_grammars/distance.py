@@ -12,7 +12,8 @@ import heapq
 
 from .derivative import moves
 from .errors import ConstraintTooLarge
-from .expr import ALL_BYTES, Kind, Node, Pool
+from .expr import Pool
+from .node import ALL_BYTES, Kind, Node
 
 UNREACHABLE = 1 << 40
 
@@ -29,9 +30,7 @@ class Distance:
         ConstraintTooLarge: A search needed more than `max_search` expressions.
     """
 
-    def __init__(
-        self, pool: Pool, alphabet: int = ALL_BYTES, *, max_search: int = 100_000
-    ) -> None:
+    def __init__(self, pool: Pool, alphabet: int = ALL_BYTES, *, max_search: int = 100_000) -> None:
         self._pool = pool
         self._alphabet = alphabet
         self._max_search = max_search
@@ -80,7 +79,7 @@ class Distance:
         self._settled = True
 
     def _compose(self, root: Node) -> int:
-        """Evaluate bottom-up with an explicit stack; values that rest on open rules are not kept."""
+        """Evaluate bottom-up, with a stack; values that rest on open rules are not kept."""
         composed = self._composed
         local: dict[Node, int] = {}
         stack = [root]
@@ -145,7 +144,7 @@ class Distance:
         return total + self._compose(node)
 
     def _search(self, start: Node, known: dict[Node, int]) -> int:
-        """A* from `start` to the nearest end; distances along the path found are kept in `known`."""
+        """A* from `start` to the nearest end; distances along the path go into `known`."""
         cost = {start: 0}
         parent: dict[Node, Node] = {}
         heap: list[tuple[int, int, int, Node]] = [(self._bound(start), 0, start.id, start)]

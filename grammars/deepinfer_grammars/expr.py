@@ -10,75 +10,9 @@ This module knows nothing about tokens, JSON or regular expression syntax.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 
 from .errors import EmptyConstraint
-
-ALL_BYTES = (1 << 256) - 1
-
-
-class Kind(IntEnum):
-    """What a node is."""
-
-    NEVER = 0
-    EPSILON = 1
-    BYTES = 2
-    SEQ = 3
-    ALT = 4
-    REPEAT = 5
-    AND = 6
-    NOT = 7
-    REF = 8
-    GREEDY = 9
-    TAIL = 10
-
-
-class Node:
-    """One expression; made by a `Pool` only, compared by identity.
-
-    Attributes:
-        id: Creation index; children always have smaller ids than their parents.
-        kind: What the node is.
-        mask: `BYTES`: the accepted bytes as a 256-bit integer.
-        head: `SEQ`: first part (never a `SEQ`); `REPEAT`, `NOT`, `GREEDY`: the operand.
-        tail: `SEQ`: the rest.
-        parts: `ALT`, `AND`: the operands.
-        low: `REPEAT`: fewest repetitions; `REF`: the rule index.
-        high: `REPEAT`: most repetitions, or -1 for unbounded.
-        nullable: Whether the empty text matches; None while it depends on an undefined rule.
-        open_end: Whether a `GREEDY` terminal may still be growing at the end.
-        moves: The derivative by every byte, once computed: disjoint (mask, node) pairs.
-    """
-
-    __slots__ = (
-        "head",
-        "high",
-        "id",
-        "kind",
-        "low",
-        "mask",
-        "moves",
-        "nullable",
-        "open_end",
-        "parts",
-        "tail",
-    )
-
-    def __init__(self, node_id: int, kind: Kind) -> None:
-        self.id = node_id
-        self.kind = kind
-        self.mask = 0
-        self.head: Node = self
-        self.tail: Node = self
-        self.parts: tuple[Node, ...] = ()
-        self.low = 0
-        self.high = 0
-        self.nullable: bool | None = False
-        self.open_end = False
-        self.moves: tuple[tuple[int, Node], ...] | None = None
-
-    def __repr__(self) -> str:
-        return f"<{self.kind.name} #{self.id}>"
+from .node import ALL_BYTES, Kind, Node
 
 
 def _all(values: Iterable[bool | None]) -> bool | None:
@@ -147,7 +81,7 @@ class Pool:
         return node
 
     def words(self, texts: Iterable[bytes | str]) -> Node:
-        """One of many literals, built as a trie with shared suffixes; linear in the total length."""
+        """One of many literals, as a trie with shared suffixes; linear in the total length."""
         data = sorted({t.encode() if isinstance(t, str) else t for t in texts})
         if not data:
             return self.never
@@ -264,7 +198,7 @@ class Pool:
         return node
 
     def _factor(self, flat: dict[Node, None]) -> dict[Node, None]:
-        """h t1 | h t2 -> h (t1 | t2), and r{a,b} t | r{c,d} t -> r{min,max} t where they touch."""
+        """H t1 | h t2 -> h (t1 | t2), and r{a,b} t | r{c,d} t -> r{min,max} t where they touch."""
         by_head: dict[Node, list[Node]] = {}
         for node in flat:
             head = node.head if node.kind is Kind.SEQ else node

@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import cache
 
 from .errors import SchemaNotSupported
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 from .regex import Encode, regex_node
 
 _YEAR = "(?!0000)[0-9]{4}"
@@ -22,7 +23,9 @@ _DATE = f"(?:{_YEAR}-(?:{_LONG}|{_SHORT}|{_FEBRUARY})|(?!0000){_LEAP}-02-29)"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _TIME = f"{_CLOCK}{_OFFSET}"
-_DAYS_TIME = "T(?:[0-9]{1,6}H(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)"
+_DAYS_TIME = (
+    "T(?:[0-9]{1,6}H(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)"
+)
 _DURATION = f"P(?:[0-9]{{1,6}}D(?:{_DAYS_TIME})?|{_DAYS_TIME}|[0-9]{{1,6}}W)"
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -130,4 +133,3 @@ def format_node(pool: Pool, name: str, encode: Encode) -> Node | None:
     if name not in KNOWN_FORMATS:
         return None
     return regex_node(pool, _patterns()[name], encode=encode)
-

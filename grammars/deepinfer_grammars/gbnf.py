@@ -1,7 +1,7 @@
 """GBNF grammars, the notation of llama.cpp: plain context-free grammars over characters.
 
-    root ::= item ("," item)*      # a comment
-    item ::= [a-z]+ | "x"{2,3} | .
+root ::= item ("," item)*      # a comment
+item ::= [a-z]+ | "x"{2,3} | .
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import string
 
 from .errors import ConstraintTooLarge, EmptyConstraint, InvalidConstraint
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 from .utf8 import ANY_CHAR, MAX_CODE_POINT, char_set, invert, normalise
 
 _MOST_NESTING = 200

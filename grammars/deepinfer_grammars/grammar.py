@@ -1,4 +1,4 @@
-"""A compiled grammar: the expression, its rules, and matching of whole texts, free of vocabularies."""
+"""A compiled grammar: the expression, its rules, and matching of whole texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from .derivative import finish_rules, moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 
 Build = Callable[[Pool], Node]
 
@@ -54,7 +55,7 @@ class Grammar:
         return self.first_error(text) is None
 
     def first_error(self, text: str | bytes) -> int | None:
-        """Byte offset at which no valid text can go on; `len` if the text ends too early; or None."""
+        """Byte offset where no valid text can go on; `len` if it ends too early; or None."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         with self.lock:
             node = self.root

@@ -21,7 +21,7 @@ class _Summary:
 
 
 def exclusive(document: Document, options: list[Place]) -> bool:
-    """Whether no value can satisfy two of the subschemas, by type, by enum, or by a required tag."""
+    """Whether no value can satisfy two of the subschemas, by type, enum, or required tag."""
     summaries = [_summarise(document, option) for option in options]
     return all(_apart(left, right) for left, right in combinations(summaries, 2))
 

@@ -35,7 +35,7 @@ _REFUSED = frozenset(
 def check_keywords(place: Place, schema: dict[str, Any]) -> None:
     """Refuse a keyword that would change validity and is not enforced.
 
-    Beside `enum` or `const` every keyword is enforced, as the listed values are validated one by one.
+    Beside `enum` or `const` every keyword is enforced: the listed values are validated one by one.
 
     Raises:
         SchemaNotSupported: With the pointer of the keyword and what to do instead.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,7 @@ def _same_length(pool: Pool, low: str, high: str) -> Node:
     at_least = pool.epsilon  # what may follow a prefix equal to low's
     at_most = pool.epsilon
     both = pool.epsilon
-    free = 0
-    for a, b in zip(reversed(low), reversed(high), strict=True):
+    for free, (a, b) in enumerate(zip(reversed(low), reversed(high), strict=True)):
         rest = _digit_run(pool, free, free)
         x, y = int(a), int(b)
         middle = pool.seq(_digits(pool, x + 1, y - 1), rest)
@@ -146,7 +146,6 @@ def _same_length(pool: Pool, low: str, high: str) -> Node:
         at_most = pool.alt(
             (pool.seq(pool.literal(b), at_most), pool.seq(_digits(pool, 0, y - 1), rest))
         )
-        free += 1
     return both
 
 
@@ -205,9 +204,7 @@ def _above(pool: Pool, digits: str, *, strict: bool) -> Node:
     """Digit strings d with 0.d >= 0.digits (> if strict); missing digits are zeros."""
     rest = _digit_run(pool, 0, -1)
     if strict:  # something non-zero must follow an equal prefix
-        node = pool.seq(
-            pool.repeat(pool.literal("0"), 0, -1), _digits(pool, 1, 9), rest
-        )
+        node = pool.seq(pool.repeat(pool.literal("0"), 0, -1), _digits(pool, 1, 9), rest)
     else:
         node = rest
     for index in reversed(range(len(digits))):
@@ -225,6 +222,6 @@ def _below(pool: Pool, digits: str, *, strict: bool) -> Node:
         digit = int(digits[index])
         smaller = pool.seq(_digits(pool, 0, digit - 1), rest)
         equal = pool.seq(pool.literal(str(digit)), node)
-        # Stopping here means zeros from here on: smaller, as the expansion ends in a non-zero digit.
+        # Stopping here means zeros from here on: smaller, as the digits end in a non-zero one.
         node = pool.alt((pool.epsilon, equal, smaller))
     return node

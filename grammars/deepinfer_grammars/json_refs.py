@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urljoin, urldefrag
+from urllib.parse import unquote, urldefrag, urljoin
 
 from jsonschema import exceptions, validators
 from jsonschema.protocols import Validator
@@ -55,7 +55,8 @@ class Document:
         cls = validators.validator_for(root, default=validators.Draft202012Validator)
         self.siblings = not (isinstance(declared, str) and _NO_SIBLINGS.search(declared))
         try:
-            cls.check_schema(root)
+            if isinstance(root, dict):
+                cls.check_schema(root)
         except exceptions.SchemaError as error:
             pointer = "#" + "".join(f"/{step}" for step in error.absolute_path)
             raise InvalidConstraint(

@@ -9,11 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 from .errors import GrammarError, SchemaNotSupported
-from .expr import Node, Pool
+from .expr import Pool
 from .formats import format_node
 from .json_numbers import Bounds
 from .json_refs import Place
 from .json_text import any_json_char, json_chars, quoted
+from .node import Node
 from .regex import regex_node
 from .utf8 import ANY_CHAR
 

@@ -1,10 +1,10 @@
 """JSON Schema to expressions.
 
-The compiler works on *conjunctions*: sets of subschemas that must hold together. A property that two
-`allOf` branches both describe is the conjunction of the two descriptions, so intersections need no
-schema merging. Every conjunction becomes one rule; recursion in the schema is recursion between
+The compiler works on *conjunctions*: sets of subschemas that must hold together. A property that
+two `allOf` branches both describe is the conjunction of the two descriptions, so intersections need
+no schema merging. Every conjunction becomes one rule; recursion in the schema is recursion between
 rules. Choices (`anyOf`, `oneOf`) split a conjunction into branches of plain keyword sets, and each
-branch is written as one expression per JSON type. What cannot be enforced is refused with its place.
+branch is one expression per JSON type. What cannot be enforced is refused with its place.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Any
 from .derivative import finish_rules
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint, SchemaNotSupported
-from .expr import Node, Pool
+from .expr import Pool
 from .grammar import Build, Grammar
 from .json_disjoint import exclusive
 from .json_keywords import allowed_types, check_keywords
-from .json_refs import Document, Place
 from .json_numbers import integer_node, number_node
+from .json_refs import Document, Place
 from .json_scalars import bounds_of, name_node, string_node
 from .json_structures import array_node, object_node
 from .json_text import Layout, Whitespace, string_literal
+from .node import Node
 
 _MOST_BRANCHES = 1024
 _MOST_RULES = 50_000
@@ -75,9 +76,7 @@ def compile_json_schema(
         ConstraintTooLarge: Too many rules or branches.
     """
     document = Document(schema)
-    options = SchemaOptions(
-        Layout(whitespace, max_whitespace), extra_properties, assert_formats
-    )
+    options = SchemaOptions(Layout(whitespace, max_whitespace), extra_properties, assert_formats)
 
     def build(pool: Pool) -> Node:
         return SchemaCompiler(pool, document, options).compile()
@@ -259,7 +258,4 @@ def _explain_empty(build: Build, error: EmptyConstraint) -> EmptyConstraint:
         if body is not None and distance(body) >= UNREACHABLE
     ]
     pointer = empty[-1] if empty else "#"
-    return EmptyConstraint(
-        "nothing can satisfy the schema", hint=error.hint, pointer=pointer
-    )
-
+    return EmptyConstraint("nothing can satisfy the schema", hint=error.hint, pointer=pointer)

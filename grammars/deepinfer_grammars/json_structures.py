@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import SchemaNotSupported
-from .expr import Node
 from .json_refs import Place
 from .json_scalars import pattern_node
 from .json_text import json_chars, quoted, string_literal
+from .node import Node
 from .utf8 import ANY_CHAR
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def array_node(compiler: SchemaCompiler, schemas: Schemas) -> Node:
     for index in reversed(range(1, fixed)):
         step = pool.seq(comma, compiler.rule(_item(schemas, index)), content)
         content = step if index < low else pool.optional(step)
-    if high != 0:
-        content = pool.seq(compiler.rule(_item(schemas, 0)), content)
-    else:
-        content = pool.never
+    first = compiler.rule(_item(schemas, 0)) if high != 0 else pool.never
+    content = pool.seq(first, content)
     return compiler.layout.enclose(pool, "[", content, "]", empty=low == 0)
 
 
@@ -91,9 +89,7 @@ def object_node(compiler: SchemaCompiler, schemas: Schemas) -> Node:
         required.update(wanted if isinstance(wanted, list) else ())
     names.update(dict.fromkeys(sorted(required - names.keys())))
     named = {
-        name: value
-        for name in names
-        if (value := _value_of(compiler, schemas, name)) is not None
+        name: value for name in names if (value := _value_of(compiler, schemas, name)) is not None
     }
     if required - named.keys():
         return compiler.pool.never
@@ -121,8 +117,10 @@ def _members(
     low: int,
     high: int,
 ) -> Node:
-    """At least one member. The table is built from the last name back, one row per name; column c
-    holds what may follow when c members are there (only none or some, if no bound asks for more).
+    """At least one member.
+
+    The table is built from the last name back, one row per name. Column c holds what may follow
+    when c members are there; where no bound asks for more, only none and some are told apart.
     """
     pool = compiler.pool
     comma = compiler.layout.mark(pool, ",")
@@ -174,9 +172,10 @@ def _value_of(compiler: SchemaCompiler, schemas: Schemas, name: str) -> Conjunct
             if schema["additionalProperties"] is False:
                 return None
             places.add(place.child("additionalProperties"))
-        if "propertyNames" in schema:
-            if not compiler.document.is_valid(place.child("propertyNames"), name):
-                return None
+        if "propertyNames" in schema and not compiler.document.is_valid(
+            place.child("propertyNames"), name
+        ):
+            return None
     return frozenset(places)
 
 

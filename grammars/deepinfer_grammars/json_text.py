@@ -1,8 +1,8 @@
 """The lexical parts of JSON as expressions: characters inside strings, literals, white space.
 
-RFC 8259. Two encodings of a character inside a string exist side by side: `json_chars` writes every
-character in exactly one way (as `json.dumps(..., ensure_ascii=False)` does), which is what patterns,
-complements and property names need; `any_json_char` also takes the optional escapes.
+RFC 8259. Two encodings of a character inside a string exist side by side: `json_chars` writes each
+character in exactly one way (as `json.dumps(..., ensure_ascii=False)` does), which is what
+patterns, complements and property names need; `any_json_char` also takes the optional escapes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 from .utf8 import ANY_CHAR, char_set, intersect, invert
 
 Whitespace = Literal["compact", "spaced", "flexible"]
@@ -22,7 +23,7 @@ _PLAIN = invert([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 
 
 def json_chars(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
-    """One character out of `ranges` as it stands in a JSON string, escaped only where it must be."""
+    """One character out of `ranges` as in a JSON string, escaped only where it must be."""
     wanted = tuple(ranges)
     parts = [char_set(pool, intersect(wanted, _PLAIN))]
     for code in [*range(0x20), 0x22, 0x5C]:
@@ -33,7 +34,7 @@ def json_chars(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
 
 
 def any_json_char(pool: Pool) -> Node:
-    """Any one character in any spelling; surrogate escapes only in pairs that make one character."""
+    """Any one character in any spelling; surrogate escapes only in proper pairs."""
     hex_digit = _hex(pool, "0123456789abcdef")
     low_three = pool.repeat(hex_digit, 2, 2)
     plain_unit = pool.alt(
@@ -84,7 +85,7 @@ class Layout:
     max_whitespace: int = 32
 
     def gap(self, pool: Pool) -> Node:
-        """White space where only ``"flexible"`` has any: next to brackets, before ``:`` and ``,``."""
+        """White space that only ``"flexible"`` has: next to brackets, before ``:`` and ``,``."""
         if self.whitespace != "flexible":
             return pool.epsilon
         blank = pool.byte_set(sum(1 << b for b in b" \t\n\r"))
@@ -114,7 +115,7 @@ class Layout:
         return quoted(pool, string_literal(pool, name))
 
     def enclose(self, pool: Pool, left: str, content: Node, right: str, *, empty: bool) -> Node:
-        """Brackets around `content` (at least one part), or around nothing if `empty` is allowed."""
+        """Brackets around `content` (at least one part), or also around nothing if `empty`."""
         gap = self.gap(pool)
         filled = pool.seq(pool.literal(left), gap, content, gap, pool.literal(right))
         if not empty:

@@ -16,7 +16,8 @@ from lark.grammar import NonTerminal, Terminal
 from lark.lexer import PatternStr, TerminalDef
 
 from .errors import GrammarError, InvalidConstraint, SchemaNotSupported
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 from .regex import regex_node
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|//[^\n]*|#[^\n]*')

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .errors import ConstraintTooLarge
-from .expr import Kind, Node, Pool
+from .expr import Pool
+from .node import Kind, Node
 
 _LARGEST_GROUP = 400
 
@@ -70,7 +71,11 @@ class _Rewriter:
         for name, index in names.items():
             pool.rule_bodies[name] = rests[name]
             filled = self._filled[index]
-            empty = pool.epsilon if bodies[index] is not None and _nullable(bodies[index]) else pool.never
+            empty = (
+                pool.epsilon
+                if bodies[index] is not None and _nullable(bodies[index])
+                else pool.never
+            )
             pool.rule_bodies[index] = pool.alt((filled, empty))
 
     def _substitute(

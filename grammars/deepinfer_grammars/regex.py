@@ -1,8 +1,8 @@
-"""Regular expressions as byte expressions.
+r"""Regular expressions as byte expressions.
 
 Parts without anchors and lookaheads become expressions directly. The others are written with what
 follows them at hand: a lookahead is the intersection of itself with what follows, an end anchor
-makes what follows empty, and `^` and `\\b` know the kind of character that came before.
+makes what follows empty, and `^` and `\b` know the kind of character that came before.
 """
 
 from __future__ import annotations
@@ -11,19 +11,12 @@ from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 
+from .char_sets import ASCII_WORD
 from .errors import SchemaNotSupported
-from .expr import Kind, Node, Pool
-from .regex_syntax import (
-    ASCII_WORD,
-    Anchor,
-    Chars,
-    Choice,
-    Look,
-    Parser,
-    Repeat,
-    Sequence,
-    Tree,
-)
+from .expr import Pool
+from .node import Kind, Node
+from .regex_syntax import Parser
+from .regex_tree import Anchor, Chars, Choice, Look, Repeat, Sequence, Tree
 from .utf8 import ANY_CHAR, Ranges, char_set, intersect, invert
 
 Encode = Callable[[Pool, Ranges], Node]
@@ -249,4 +242,3 @@ def _literal_bytes(node: Node) -> bytes | None:
         data.append(node.mask.bit_length() - 1)
         return bytes(data)
     return bytes(data) if node.kind is Kind.EPSILON else None
-

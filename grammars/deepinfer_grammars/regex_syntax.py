@@ -1,8 +1,8 @@
-"""Regular expression text to a small tree; errors carry the position in the pattern.
+r"""Regular expression text to a small tree; errors carry the position in the pattern.
 
 The language is the common subset of Python's `re` and ECMA-262. Where the two read a construct
 differently, the narrower reading is taken, so that what matches here matches there:
-`\\d \\w \\s` are the ASCII characters and `\\D \\W \\S` leave out the Unicode ones as well (`(?a)` and
+`\d \w \s` are the ASCII characters and `\D \W \S` leave out the Unicode ones as well (`(?a)` and
 `(?u)` ask for exactly the ASCII or the Unicode sets); `.` stands for no line terminator of either;
 `$` is the end of the text.
 """
@@ -10,131 +10,26 @@ differently, the narrower reading is taken, so that what matches here matches th
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Literal
-from unicodedata import category
 
+from .char_sets import (
+    ASCII_DIGITS,
+    ASCII_SPACE,
+    ASCII_WORD,
+    LINE_ENDS,
+    ignore_case,
+    property_set,
+    unicode_set,
+)
 from .errors import ConstraintTooLarge, InvalidConstraint, SchemaNotSupported
+from .regex_tree import Anchor, Chars, Choice, Look, Repeat, Sequence, Tree
 from .utf8 import MAX_CODE_POINT, Ranges, invert, normalise
 
 _MOST_NESTING = 200
 _LONGEST = 1 << 20
 _MOST_REPEATS = 1_000_000
-_LAST_CASED = 0x1FFFF  # Unicode keeps its cased scripts below
-
-AnchorKind = Literal["start", "end", "line_start", "line_end", "word", "no_word"]
-
-
-@dataclass(frozen=True, slots=True)
-class Chars:
-    """One character out of a set."""
-
-    ranges: Ranges
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """Items one after the other."""
-
-    items: tuple[Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several options."""
-
-    options: tuple[Tree, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """`low` to `high` copies, -1 for any number."""
-
-    item: Tree
-    low: int
-    high: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A place in the text."""
-
-    kind: AnchorKind
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A lookahead."""
-
-    item: Tree
-    negative: bool
-
-
-Tree = Chars | Sequence | Choice | Repeat | Anchor | Look
-
-ASCII_DIGITS: Ranges = ((48, 57),)
-ASCII_WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
-ASCII_SPACE: Ranges = ((9, 13), (32, 32))
-_LINE_ENDS: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7}
-
-
-@cache
-def _unicode_set(name: str) -> Ranges:
-    tests = {
-        "d": str.isdecimal,
-        "w": lambda c: c.isalnum() or c == "_",
-        "s": lambda c: c.isspace() or c == "\ufeff",
-    }
-    test = tests.get(name) or (lambda c: category(c).startswith(name))
-    return _scan(code for code in range(MAX_CODE_POINT + 1) if test(chr(code)))
-
-
-def _scan(codes: Iterable[int]) -> Ranges:
-    ranges: list[tuple[int, int]] = []
-    first = last = -2
-    for code in codes:
-        if code == last + 1:
-            last = code
-            continue
-        if first >= 0:
-            ranges.append((first, last))
-        first = last = code
-    return (*ranges, (first, last)) if first >= 0 else tuple(ranges)
-
-
-@cache
-def _case_groups() -> dict[int, frozenset[int]]:
-    """Characters that ignore-case matching takes for each other (simple case mappings)."""
-    groups: dict[int, set[int]] = {}
-    for code in range(_LAST_CASED + 1):
-        character = chr(code)
-        variants = {code}
-        for other in (character.lower(), character.upper(), character.lower().upper()):
-            if len(other) == 1:
-                variants.add(ord(other))
-        if code == 0x130:  # its lower case is two characters; the simple mapping is i
-            variants.add(ord("i"))
-        if len(variants) > 1:
-            merged = set().union(*(groups.get(variant, {variant}) for variant in variants))
-            for variant in merged:
-                groups[variant] = merged
-    return {code: frozenset(group) for code, group in groups.items()}
-
-
-def ignore_case(ranges: Ranges) -> Ranges:
-    """The set with all case variants of its characters."""
-    groups = _case_groups()
-    extra = [
-        (variant, variant)
-        for code, group in groups.items()
-        if any(first <= code <= last for first, last in ranges)
-        for variant in group
-    ]
-    return normalise([*ranges, *extra])
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +188,7 @@ class Parser:
         if letter == "\\":
             return self._escape(at)
         if letter == ".":
-            return Chars(((0, MAX_CODE_POINT),) if self._flags.dot_all else invert(_LINE_ENDS))
+            return Chars(((0, MAX_CODE_POINT),) if self._flags.dot_all else invert(LINE_ENDS))
         if letter == "^":
             return Anchor("line_start" if self._flags.multiline else "start")
         if letter == "$":
@@ -356,7 +251,7 @@ class Parser:
             if letter == "-" and on:
                 on = False
             elif letter in names:
-                flags = replace(flags, **{names[letter]: on})
+                flags = replace(flags, **{names[letter]: on})  # type: ignore[arg-type]
             elif letter in "au" and on:
                 flags = replace(flags, charset="ascii" if letter == "a" else "unicode")
             else:
@@ -386,7 +281,7 @@ class Parser:
         return self._literal(self._code(letter, at))
 
     def _named_set(self, letter: str, at: int) -> Ranges | None:
-        """The set of ``\\d``, ``\\W``, ``\\p{...}`` and so on, or None."""
+        r"""The set of ``\d``, ``\W``, ``\p{...}`` and so on, or None."""
         if letter in "pP":
             return self._property(letter == "P", at)
         lower = letter.lower()
@@ -395,8 +290,8 @@ class Parser:
         ascii_set = {"d": ASCII_DIGITS, "w": ASCII_WORD, "s": ASCII_SPACE}[lower]
         charset = self._flags.charset
         if letter == lower:
-            return _unicode_set(lower) if charset == "unicode" else ascii_set
-        return invert(ascii_set if charset == "ascii" else _unicode_set(lower))
+            return unicode_set(lower) if charset == "unicode" else ascii_set
+        return invert(ascii_set if charset == "ascii" else unicode_set(lower))
 
     def _property(self, negative: bool, at: int) -> Ranges:
         name = self._next("a property")
@@ -406,19 +301,8 @@ class Parser:
                 raise self._invalid("a property is not closed", at)
             name = self._text[self._at : end]
             self._at = end + 1
-        short = name.partition("=")[2] or name
-        long_names = {
-            "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Number": "N",
-            "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S", "Separator": "Z", "Mark": "M",
-        }  # fmt: skip
-        short = long_names.get(short, short)
-        if short in ("Any", "ASCII"):
-            ranges: Ranges = ((0, MAX_CODE_POINT if short == "Any" else 127),)
-        elif 1 <= len(short) <= 2 and short[0] in "LMNPSZC" and short.isalpha():
-            ranges = _unicode_set(short)
-            if not ranges:
-                raise self._invalid(f"there is no category {short!r}", at)
-        else:
+        ranges = property_set(name)
+        if ranges is None:
             raise self._unsupported(
                 f"the property {name!r} is used", at, "Use a general category such as \\p{Lu}"
             )
@@ -454,7 +338,11 @@ class Parser:
             return ord(self._next("a control letter")) % 32
         if letter == "0":
             digits = "0"
-            while len(digits) < 3 and self._at < len(self._text) and self._text[self._at] in "01234567":
+            while (
+                len(digits) < 3
+                and self._at < len(self._text)
+                and self._text[self._at] in "01234567"
+            ):
                 digits += self._next("a digit")
             return int(digits, 8)
         if letter.isascii() and letter.isalnum():
@@ -508,7 +396,11 @@ class Parser:
             return named
         if escaped in "1234567":
             digits = escaped
-            while len(digits) < 3 and self._at < len(self._text) and self._text[self._at] in "01234567":
+            while (
+                len(digits) < 3
+                and self._at < len(self._text)
+                and self._text[self._at] in "01234567"
+            ):
                 digits += self._next("a digit")
             return int(digits, 8)
         return self._code(escaped, at)

@@ -11,11 +11,11 @@ from .regex import regex_node
 
 
 def compile_regex(pattern: str) -> Grammar:
-    """Texts that match the whole pattern.
+    r"""Texts that match the whole pattern.
 
     Args:
         pattern: The common regular subset of Python's `re` and ECMA-262; where they differ, what
-            both accept (``\\d`` is 0-9, ``(?u)`` asks for Unicode).
+            both accept (``\d`` is 0-9, ``(?u)`` asks for Unicode).
 
     Raises:
         InvalidConstraint: The pattern is malformed; `position` says where.

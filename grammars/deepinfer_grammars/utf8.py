@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .expr import Node, Pool
+from .expr import Pool
+from .node import Node
 
 Ranges = tuple[tuple[int, int], ...]
 

@@ -1,0 +1,206 @@
+"""The body of the engine's thread: commands, steps, results.
+
+Host-side only: what runs a step is behind `Executor`. Errors stay with the request that caused
+them.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .blocks import BlockPool
+from .config import EngineConfig
+from .errors import EngineError, ErrorKind
+from .executor import Choice, Executor
+from .handle import RequestHandle
+from .request import FinishReason, TokenLogprob
+from .scheduler import Entry, Scheduler
+from .sequence import Sequence
+
+_log = logging.getLogger("deepinfer")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """What the loop knows of a tokenizer: bytes of text tokens, ids that end the text."""
+
+    token_bytes: tuple[bytes | None, ...]
+    eos_ids: tuple[int, ...]
+
+
+class Loop:
+    """The state of a running engine; everything but `commands` belongs to its thread.
+
+    Args:
+        executor: Runs steps.
+        tokens: The tokenizer's table.
+        config: Sizes and limits.
+        num_blocks: Cache blocks.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        tokens: TokenTable,
+        config: EngineConfig,
+        num_blocks: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.pool = BlockPool(num_blocks, config.block_tokens)
+        self.scheduler = Scheduler(config, self.pool)
+        self.clock = clock
+        self.requests = self.finished = self.steps = 0
+        self.prompt_tokens = self.output_tokens = 0
+        self._executor = executor
+        self._tokens = tokens
+        self._live: list[Sequence] = []
+
+    def run(self) -> None:
+        """The body of the engine's thread."""
+        try:
+            self._executor.start()
+            while True:
+                if not self._drain(block=not self._live):
+                    break
+                self.turn()
+        except BaseException as error:
+            _log.exception("the engine stopped")
+            self._fail(error)
+        finally:
+            while not self.commands.empty():  # what arrived together with the order to close
+                command = self.commands.get()
+                if command is not None:
+                    command()
+            self._end_all("cancelled")
+
+    def _fail(self, cause: BaseException) -> None:
+        error = EngineError("engine", f"the engine stopped: {cause}", hint="Open a new session")
+        self._end_all("error", error)
+        while True:  # answer what arrives later, until closed
+            command = self.commands.get()
+            if command is None:
+                return
+            command()
+            self._end_all("error", error)
+
+    def _end_all(self, reason: FinishReason, error: EngineError | None = None) -> None:
+        for sequence in list(self._live):
+            self._close(sequence, reason, error=error)
+
+    def _drain(self, *, block: bool) -> bool:
+        """Carry out waiting commands; False once the engine is to close."""
+        while True:
+            try:
+                command = self.commands.get(block=block)
+            except queue.Empty:
+                return True
+            if command is None:
+                return False
+            command()
+            block = False
+
+    def admit(self, sequences: list[Sequence]) -> None:
+        """Take in the sequences of a new request."""
+        self.requests += 1
+        for sequence in sequences:
+            self._live.append(sequence)
+            self.scheduler.add(sequence)
+
+    def cancel(self, handle: RequestHandle) -> None:
+        """End the sequences of a request."""
+        for sequence in [s for s in self._live if s.handle is handle]:
+            self._close(sequence, "cancelled")
+
+    def turn(self) -> None:
+        """One step: expire, plan, run, take in the results."""
+        now = self.clock()
+        for sequence in [s for s in self._live if s.deadline is not None and s.deadline <= now]:
+            self._close(sequence, "timeout")
+        entries = self.scheduler.plan()
+        for entry in entries:
+            if entry.sequence.admitted_at is None:
+                entry.sequence.admitted_at = now
+        if entries:
+            self.steps += 1
+            self._run(entries)
+
+    def _run(self, entries: list[Entry]) -> None:
+        """Run entries; on an error run halves, until the one that causes it is alone."""
+        try:
+            choices = self._executor.step(entries)
+        except Exception as error:
+            if len(entries) == 1:
+                kind: ErrorKind = "memory" if isinstance(error, MemoryError) else "engine"
+                _log.debug("a step failed", exc_info=True)
+                failure = EngineError(kind, f"a step of this request failed: {error!r}")
+                self._close(entries[0].sequence, "error", error=failure)
+                return
+            middle = len(entries) // 2
+            self._run(entries[:middle])
+            self._run(entries[middle:])
+            return
+        remaining = iter(choices)
+        for entry in entries:
+            entry.sequence.computed = entry.start + entry.count
+            if entry.start < len(entry.sequence.request.prompt_ids):
+                self.prompt_tokens += entry.count
+            if entry.samples:
+                self._retire(entry.sequence, next(remaining))
+
+    def _retire(self, sequence: Sequence, choice: Choice) -> None:
+        try:
+            self._take(sequence, choice)
+        except Exception as error:
+            _log.debug("retiring a token failed", exc_info=True)
+            failure = EngineError("engine", f"taking in a token failed: {error!r}")
+            self._close(sequence, "error", error=failure)
+
+    def _take(self, sequence: Sequence, choice: Choice) -> None:
+        request, drawn = sequence.request, choice.drawn
+        if drawn is None:
+            self._close(sequence, "error", error=choice.error)
+            return
+        sequence.narrowed = sequence.narrowed or choice.narrowed
+        token = drawn.token
+        if token in self._tokens.eos_ids:
+            self._close(sequence, "stop")
+            return
+        if token in request.stop_ids:
+            self._close(sequence, "stop", stop=token)
+            return
+        logprob = None
+        if drawn.logprob is not None and drawn.rank is not None:
+            logprob = TokenLogprob(token, drawn.logprob, drawn.rank, drawn.top)
+        if request.constraint is not None:
+            sequence.state = request.constraint.advance(sequence.state, token)
+        self.output_tokens += 1
+        sequence.add(token, self._tokens.token_bytes[token] or b"", logprob, self.clock())
+        if sequence.text.stop is not None:
+            self._close(sequence, "stop", stop=sequence.text.stop)
+        elif request.constraint is not None and request.constraint.complete(sequence.state):
+            self._close(sequence, "stop")
+        elif sequence.budget <= 0:
+            if request.constraint is None:
+                self._close(sequence, "length")
+            else:  # complete by construction, but it might have gone on
+                sequence.narrowed = True
+                self._close(sequence, "stop")
+
+    def _close(
+        self,
+        sequence: Sequence,
+        reason: FinishReason,
+        *,
+        stop: str | int | None = None,
+        error: EngineError | None = None,
+    ) -> None:
+        self._live.remove(sequence)
+        self.scheduler.remove(sequence)
+        self.finished += 1
+        sequence.close(reason, self.clock(), stop=stop, error=error)

@@ -1,0 +1,87 @@
+"""Sets of characters that regular expressions name: classes, Unicode categories, case variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from unicodedata import category
+
+from .utf8 import MAX_CODE_POINT, Ranges, normalise
+
+_LAST_CASED = 0x1FFFF  # Unicode keeps its cased scripts below
+_LONG_NAMES = {
+    "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Mark": "M", "Number": "N",
+    "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S", "Separator": "Z",
+}  # fmt: skip
+
+ASCII_DIGITS: Ranges = ((48, 57),)
+ASCII_WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
+ASCII_SPACE: Ranges = ((9, 13), (32, 32))
+LINE_ENDS: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
+
+
+@cache
+def unicode_set(name: str) -> Ranges:
+    """The Unicode set of ``d``, ``w``, ``s``, or of a general category such as ``Lu``."""
+    tests = {
+        "d": str.isdecimal,
+        "w": lambda c: c.isalnum() or c == "_",
+        "s": lambda c: c.isspace() or c == "\ufeff",
+    }
+    test = tests.get(name) or (lambda c: category(c).startswith(name))
+    return _scan(code for code in range(MAX_CODE_POINT + 1) if test(chr(code)))
+
+
+def _scan(codes: Iterable[int]) -> Ranges:
+    ranges: list[tuple[int, int]] = []
+    first = last = -2
+    for code in codes:
+        if code == last + 1:
+            last = code
+            continue
+        if first >= 0:
+            ranges.append((first, last))
+        first = last = code
+    return (*ranges, (first, last)) if first >= 0 else tuple(ranges)
+
+
+@cache
+def _case_groups() -> dict[int, frozenset[int]]:
+    """Characters that ignore-case matching takes for each other (simple case mappings)."""
+    groups: dict[int, set[int]] = {}
+    for code in range(_LAST_CASED + 1):
+        character = chr(code)
+        variants = {code}
+        for other in (character.lower(), character.upper(), character.lower().upper()):
+            if len(other) == 1:
+                variants.add(ord(other))
+        if code == 0x130:  # its lower case is two characters; the simple mapping is i
+            variants.add(ord("i"))
+        if len(variants) > 1:
+            merged = set().union(*(groups.get(variant, {variant}) for variant in variants))
+            for variant in merged:
+                groups[variant] = merged
+    return {code: frozenset(group) for code, group in groups.items()}
+
+
+def ignore_case(ranges: Ranges) -> Ranges:
+    """The set with all case variants of its characters."""
+    groups = _case_groups()
+    extra = [
+        (variant, variant)
+        for code, group in groups.items()
+        if any(first <= code <= last for first, last in ranges)
+        for variant in group
+    ]
+    return normalise([*ranges, *extra])
+
+
+def property_set(name: str) -> Ranges | None:
+    """The characters of a Unicode property (``Lu``, ``General_Category=L``), None if unknown."""
+    short = name.partition("=")[2] or name
+    short = _LONG_NAMES.get(short, short)
+    if short in ("Any", "ASCII"):
+        return ((0, MAX_CODE_POINT if short == "Any" else 127),)
+    if 1 <= len(short) <= 2 and short[0] in "LMNPSZC" and short.isalpha():
+        return unicode_set(short) or None
+    return None
