@@ -32,7 +32,7 @@ from .result import Recipe, ReplayReport, Result, Sample, Timings, TokenLogprob,
 from .schema import Schema
 from .schema_check import Check
 from .session import Session
-from .session_base import ModelInfo
+from .session_info import ModelInfo, SessionStats
 from .settings import Settings
 from .stream import AsyncStream, Stream
 from .stream_events import Finished, StreamEvent, TextDelta
@@ -73,6 +73,7 @@ __all__ = [
     "SchemaTooLarge",
     "Session",
     "SessionClosed",
+    "SessionStats",
     "Settings",
     "Stream",
     "StreamEvent",

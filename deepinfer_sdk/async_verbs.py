@@ -7,10 +7,10 @@ made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .arguments import checked
-from .batch import OnError, finish_all_async, start_all
+from .batch import OnError, finish_all_async, outcomes, start_all
 from .chat import Message, check_messages, prompt_text
 from .errors import DeepInferError
 from .params import SamplingParams
@@ -19,6 +19,9 @@ from .schema import Schema
 from .session_base import SAMPLING_FIELDS, SAMPLING_HINT, SessionBase
 from .stream import AsyncStream
 from .waiting import wait_async
+
+if TYPE_CHECKING:
+    from .call import Assembly
 
 T = TypeVar("T")
 
@@ -70,14 +73,16 @@ class AsyncVerbs(SessionBase):
             SchemaError: The schema cannot be used, or `max_tokens` is too small for it.
             OutputError: A validator refused the output, or the deadline passed.
         """
-        assembly = self._live().submit(
-            prompt_text(prompt),
-            schema=schema,
-            sampling=self._params(sampling),
-            raw=raw,
-            timeout_s=timeout_s,
-        )
-        with self._interrupts.guard([assembly], blocking=False):
+        running: list[Assembly[Any]] = []
+        with self._interrupts.guard(running, blocking=False):
+            assembly = self._live().submit(
+                prompt_text(prompt),
+                schema=schema,
+                sampling=self._params(sampling),
+                raw=raw,
+                timeout_s=timeout_s,
+            )
+            running.append(assembly)
             await wait_async(assembly)
         return assembly.result()
 
@@ -207,15 +212,17 @@ class AsyncVerbs(SessionBase):
         """
         runtime = self._live()
         params = self._params(sampling)
-        started = start_all(
-            prompts,
-            lambda prompt: runtime.submit(
+        running: list[Assembly[Any]] = []
+
+        def submit(prompt: object) -> Assembly[Any]:
+            return runtime.submit(
                 prompt_text(prompt), schema=schema, sampling=params, raw=raw, timeout_s=timeout_s
-            ),
-            self._interrupts,
-            on_error,
-        )
-        return await finish_all_async(started, self._interrupts, on_error)
+            )
+
+        with self._interrupts.guard(running, blocking=False):
+            started = start_all(prompts, submit, running, on_error)
+            await finish_all_async(running, on_error)
+        return outcomes(started)
 
     @overload
     async def achat(
@@ -255,12 +262,14 @@ class AsyncVerbs(SessionBase):
         Raises:
             DeepInferError: As for `generate`.
         """
-        assembly = self._live().submit(
-            check_messages(messages),
-            schema=schema,
-            sampling=self._params(sampling),
-            timeout_s=timeout_s,
-        )
-        with self._interrupts.guard([assembly], blocking=False):
+        running: list[Assembly[Any]] = []
+        with self._interrupts.guard(running, blocking=False):
+            assembly = self._live().submit(
+                check_messages(messages),
+                schema=schema,
+                sampling=self._params(sampling),
+                timeout_s=timeout_s,
+            )
+            running.append(assembly)
             await wait_async(assembly)
         return assembly.result()

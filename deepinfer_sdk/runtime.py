@@ -9,7 +9,7 @@ import atexit
 import dataclasses
 import threading
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from deepinfer_engine import Engine, EngineConfig, EngineError, LoadedModel, load_model
 from deepinfer_grammars import GrammarError, TokenAutomaton, Vocabulary
@@ -22,6 +22,7 @@ from .grammar_cache import from_grammar_error, grammar_of
 from .params import SamplingParams
 from .result import SchemaSpec
 from .schema import Schema
+from .session_info import SessionStats
 
 T = TypeVar("T")
 Key = tuple[str, str, EngineConfig]
@@ -89,10 +90,10 @@ class Runtime:
         except GrammarError as error:
             raise from_grammar_error(error) from None
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SessionStats:
         """Counters of the engine, and how many automata are kept."""
         counters = dataclasses.asdict(self.engine.stats())
-        return {**counters, "automata": len(self.automata), "sessions": self.users}
+        return SessionStats(**counters, automata=len(self.automata), sessions=self.users)
 
     def release(self) -> None:
         """Give it back; the last user closes the engine."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-
-from pydantic import BaseModel, ConfigDict
+from typing import TYPE_CHECKING, Self
 
 from .arguments import checked
 from .errors import InvalidArgument, session_closed
 from .params import SamplingParams
+from .session_info import ModelInfo, SessionStats
 from .settings import Settings
 from .waiting import Interrupted, Interrupts
 
@@ -23,30 +22,6 @@ if TYPE_CHECKING:
 
 SAMPLING_FIELDS = (*SamplingParams.model_fields, "seq_seed")
 SAMPLING_HINT = "{name} is a sampling parameter: pass sampling=SamplingParams({name}=...)"
-
-
-class ModelInfo(BaseModel):
-    """The open model.
-
-    Attributes:
-        name: Its name.
-        digest: Hash of its configuration and weights.
-        architecture: Its family.
-        device: Kind of device it runs on.
-        vocabulary_size: Number of tokens.
-        context: Most tokens of prompt and output together.
-        has_chat_template: Whether prompts are wrapped as messages.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    digest: str
-    architecture: str
-    device: str
-    vocabulary_size: int
-    context: int
-    has_chat_template: bool
 
 
 class SessionBase:
@@ -135,7 +110,7 @@ class SessionBase:
         """What the last call stopped by Ctrl-C (or task cancellation) had generated."""
         return self._interrupts.last
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SessionStats:
         """Counters of the engine behind this session."""
         return self._live().stats()
 

@@ -6,10 +6,10 @@ They work in scripts, in notebooks and under a running event loop: the engine ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .arguments import checked
-from .batch import OnError, finish_all, start_all
+from .batch import OnError, finish_all, outcomes, start_all
 from .chat import Message, check_messages, prompt_text
 from .errors import DeepInferError
 from .params import SamplingParams
@@ -18,6 +18,9 @@ from .schema import Schema
 from .session_base import SAMPLING_FIELDS, SAMPLING_HINT, SessionBase
 from .stream import Stream
 from .waiting import wait
+
+if TYPE_CHECKING:
+    from .call import Assembly
 
 T = TypeVar("T")
 
@@ -69,14 +72,16 @@ class SyncVerbs(SessionBase):
             SchemaError: The schema cannot be used, or `max_tokens` is too small for it.
             OutputError: A validator refused the output, or the deadline passed.
         """
-        assembly = self._live().submit(
-            prompt_text(prompt),
-            schema=schema,
-            sampling=self._params(sampling),
-            raw=raw,
-            timeout_s=timeout_s,
-        )
-        with self._interrupts.guard([assembly]):
+        running: list[Assembly[Any]] = []
+        with self._interrupts.guard(running):
+            assembly = self._live().submit(
+                prompt_text(prompt),
+                schema=schema,
+                sampling=self._params(sampling),
+                raw=raw,
+                timeout_s=timeout_s,
+            )
+            running.append(assembly)
             wait(assembly)
         return assembly.result()
 
@@ -204,15 +209,17 @@ class SyncVerbs(SessionBase):
         """
         runtime = self._live()
         params = self._params(sampling)
-        started = start_all(
-            prompts,
-            lambda prompt: runtime.submit(
+        running: list[Assembly[Any]] = []
+
+        def submit(prompt: object) -> Assembly[Any]:
+            return runtime.submit(
                 prompt_text(prompt), schema=schema, sampling=params, raw=raw, timeout_s=timeout_s
-            ),
-            self._interrupts,
-            on_error,
-        )
-        return finish_all(started, self._interrupts, on_error)
+            )
+
+        with self._interrupts.guard(running):
+            started = start_all(prompts, submit, running, on_error)
+            finish_all(running, on_error)
+        return outcomes(started)
 
     @overload
     def chat(
@@ -252,12 +259,14 @@ class SyncVerbs(SessionBase):
         Raises:
             DeepInferError: As for `generate`.
         """
-        assembly = self._live().submit(
-            check_messages(messages),
-            schema=schema,
-            sampling=self._params(sampling),
-            timeout_s=timeout_s,
-        )
-        with self._interrupts.guard([assembly]):
+        running: list[Assembly[Any]] = []
+        with self._interrupts.guard(running):
+            assembly = self._live().submit(
+                check_messages(messages),
+                schema=schema,
+                sampling=self._params(sampling),
+                timeout_s=timeout_s,
+            )
+            running.append(assembly)
             wait(assembly)
         return assembly.result()

@@ -39,3 +39,5 @@ def assert_idle(session: Session) -> None:
     """The session still answers, and its engine holds no other request."""
     answer = session.generate("still there?", schema=int)
     assert isinstance(answer.value, int)
+    stats = session.stats()
+    assert stats.running + stats.waiting <= 1, "a request was left behind"

@@ -151,6 +151,16 @@ def test_session_sizes_must_be_whole_numbers(value):
         FakeSession(max_len=value)
 
 
+def test_an_unknown_device_and_too_long_a_context_are_refused(tmp_path):
+    write_tiny_model(tmp_path)
+    with pytest.raises(InvalidArgument, match="'abacus'") as caught:
+        Session(tmp_path, device="abacus")
+    assert '"cpu"' in caught.value.hint
+    with pytest.raises(InvalidArgument, match="max_len=9999") as caught:
+        Session(tmp_path, max_len=9999)
+    assert "max_len=512" in caught.value.hint
+
+
 def test_a_session_needs_a_name_or_a_path():
     with pytest.raises(InvalidArgument, match="model is a int"):
         Session(5)

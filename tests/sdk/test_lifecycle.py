@@ -41,7 +41,7 @@ def test_a_closed_session_says_so_and_closes_twice():
 
 def test_sessions_on_the_same_model_share_it_until_the_last_one_closes():
     first, second = FakeSession(seed=2), FakeSession(seed=2)
-    assert second.stats()["sessions"] == 2
+    assert second.stats().sessions == 2
     assert first._runtime is second._runtime
     first.close()
     assert second.generate("a", sampling=PARAMS).text

@@ -14,8 +14,8 @@ NAMES = {
     "InvalidArgument", "InvalidSchema", "Message", "ModelError", "ModelFileError", "ModelInfo",
     "ModelNotFound", "ModelNotSupported", "OutputError", "OutputRejected", "PromptTooLong",
     "Recipe", "ReplayReport", "Result", "Sample", "SamplingParams", "Schema", "SchemaError",
-    "SchemaNotSupported", "SchemaTooLarge", "Session", "SessionClosed", "Settings", "Stream",
-    "StreamEvent", "TextDelta", "Timings", "TokenLogprob", "UnknownArgument", "Usage",
+    "SchemaNotSupported", "SchemaTooLarge", "Session", "SessionClosed", "SessionStats", "Settings",
+    "Stream", "StreamEvent", "TextDelta", "Timings", "TokenLogprob", "UnknownArgument", "Usage",
 }  # fmt: skip
 
 PARAMETERS = {

@@ -100,7 +100,7 @@ TYPES = {
 
 JSON = {
     "pattern": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
-    "multiple": {"type": "integer", "minimum": -50, "maximum": 50, "multipleOf": 7},
+    "range": {"type": "number", "exclusiveMinimum": -3, "maximum": 7.5},
     "recursive": {
         "$defs": {
             "expr": {
