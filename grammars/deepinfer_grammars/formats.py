@@ -106,7 +106,8 @@ def _patterns() -> dict[str, str]:
         "iri": iri,
         "iri-reference": iri_reference,
         "json-pointer": _POINTER,
-        "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
+        # Only numbers that jsonschema's checker takes too: it refuses any digit after a zero.
+        "relative-json-pointer": f"(?:0|[1-9]+0?)(?:#|{_POINTER})",
     }
 
 

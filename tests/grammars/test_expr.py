@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from deepinfer_grammars.derivative import finish_rules, moves
 from deepinfer_grammars.distance import UNREACHABLE, Distance
-from deepinfer_grammars.errors import EmptyConstraint, SchemaNotSupported
+from deepinfer_grammars.errors import EmptyConstraint
 from deepinfer_grammars.expr import Pool
 from deepinfer_grammars.utf8 import char_set, intersect, invert, normalise
 
@@ -167,13 +167,14 @@ def test_recursion_is_a_stack():
     assert matches(pool, value, b"(()(()))")
 
 
-def test_left_recursion_is_refused_with_the_cycle():
+def test_left_recursion_becomes_iteration():
     pool = Pool()
     a, b = pool.rule("a"), pool.rule("b")
     pool.define(a, pool.alt((pool.seq(b, pool.literal("x")), pool.literal("p"))))
     pool.define(b, pool.alt((pool.seq(a, pool.literal("y")), pool.literal("q"))))
-    with pytest.raises(SchemaNotSupported, match=r"a -> b -> a|b -> a -> b"):
-        finish_rules(pool, a)
+    finish_rules(pool, a)
+    assert [t for t in ("p", "qx", "pyx", "pyxyx", "qxyx") if matches(pool, a, t.encode())]
+    assert not [t for t in ("x", "py", "qxx", "q", "") if matches(pool, a, t.encode())]
 
 
 def test_an_undefined_rule_is_named():

@@ -1,0 +1,188 @@
+"""GBNF and Lark grammars; Lark's own parser is the oracle."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lark import Lark
+from lark.exceptions import LarkError
+
+from deepinfer_grammars import (
+    EmptyConstraint,
+    GrammarError,
+    InvalidConstraint,
+    SchemaNotSupported,
+    TokenAutomaton,
+    compile_ebnf,
+)
+from deepinfer_grammars.lark_grammar import guess_syntax
+
+PROGRAM = r"""
+start: stmt+
+stmt: NAME "=" expr ";"          // a comment
+?expr: term (("+"|"-") term)*
+?term: NUMBER | NAME | "(" expr ")" | "if"i expr "then" expr
+list{item}: "[" item ("," item)* "]"
+%import common.CNAME -> NAME
+%import common.NUMBER
+%import common.WS
+%ignore WS
+"""
+CALLS = r"""
+start: call ("\n" call)*
+call: /[a-z_]+/ "(" [arg ("," arg)*] ")"
+arg: "-"? /\d+/ | string | "true" | "nil"
+string: "'" /[^'\n]*x/? "'"
+"""
+
+
+def parses(parser, text):
+    try:
+        parser.parse(text)
+    except LarkError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("text", [PROGRAM, CALLS])
+def test_whatever_is_generated_is_parsed_by_lark(text, vocabulary):
+    automaton = TokenAutomaton(compile_ebnf(text), vocabulary)
+    parser = Lark(text)
+    for seed in range(40):
+        rng = random.Random(seed)
+        state, out, left = automaton.start, b"", automaton.fewest_tokens(automaton.start) + seed
+        while not automaton.complete(state):
+            allowed = vocabulary.unpack(automaton.mask(state, left))
+            assert allowed, f"dead end after {out!r}"
+            token = rng.choice(allowed)
+            if token in vocabulary.eos_ids:
+                break
+            state, left = automaton.advance(state, token), left - 1
+            out += vocabulary.tokens[token]
+        assert parses(parser, out.decode()), out
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        (PROGRAM, "a = 1;"),
+        (PROGRAM, "  a=1+(b-3.5e3);\n x = IF a then b; "),
+        (PROGRAM, "a=ifathenb;"),
+        (PROGRAM, "a 1"),
+        (PROGRAM, "a=1"),
+        (PROGRAM, ""),
+        (CALLS, "f()\ng(1,-2,'ax',true,nil)"),
+        (CALLS, "f(nil"),
+        (CALLS, "f('ab')"),
+    ],
+)
+def test_single_texts_are_judged_as_lark_judges_them(grammar, text):
+    assert compile_ebnf(grammar).accepts(text) == parses(Lark(grammar), text)
+
+
+# Small random grammars over single letters: every kind of left recursion turns up.
+SYMBOLS = st.sampled_from(["a", "b", "c", '"x"', '"y"', '"z"'])
+OPTIONS = st.lists(SYMBOLS, max_size=3).map(" ".join)
+BODIES = st.lists(OPTIONS, min_size=1, max_size=3).map(" | ".join)
+
+
+@settings(max_examples=250, deadline=None)
+@given(BODIES, BODIES, BODIES, st.lists(st.text("xyz", max_size=5), min_size=1, max_size=15))
+def test_random_grammars_with_left_recursion_agree_with_lark(first, second, third, texts):
+    rules = {"a": first, "b": second, "c": third}
+    lark = "start: a\n" + "\n".join(f"{name}: {body}" for name, body in rules.items())
+    gbnf = "root ::= a\n" + "\n".join(
+        f"{name} ::= {body}".replace("| |", '| "" |') for name, body in rules.items()
+    )
+    try:
+        oracle = Lark(lark, lexer="dynamic_complete", ambiguity="resolve")
+    except LarkError:
+        return
+    try:
+        grammars = [compile_ebnf(lark), compile_ebnf(gbnf)]
+    except EmptyConstraint:
+        grammars = []
+    for text in texts:
+        expected = parses(oracle, text)
+        if not grammars:
+            assert not expected
+        for grammar in grammars:
+            assert grammar.accepts(text) == expected, (lark, text)
+
+
+def test_ignored_text_and_keywords():
+    grammar = compile_ebnf('start: "if" NAME\nNAME: /[a-z]+/\n%ignore " "')
+    assert grammar.accepts("if a")
+    assert grammar.accepts(" if  abc ")
+    assert not grammar.accepts("i f a")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("start: missing", "missing"),
+        ("start: /(a)\\1/", "backreference"),
+        ("start: A\n%declare A", "declared"),
+        ("start: /a*/ 'b'", "empty|zero"),
+        ("start: (", "Lark"),
+        ("beginning: 'a'", "start"),
+    ],
+)
+def test_lark_refusals(text, message):
+    with pytest.raises((InvalidConstraint, SchemaNotSupported), match=message):
+        compile_ebnf(text, syntax="lark")
+
+
+@pytest.mark.parametrize(
+    ("text", "takes", "refuses"),
+    [
+        ('root ::= "a" | "b" # c\n', ["a", "b"], ["ab", ""]),
+        ('root ::= [a-c]{2,3} "\\n" .', ["ab\nx", "abc\n😀"], ["a\nx"]),
+        ('root ::= (x | "q")*\nx ::= "\\x41" "\\u00e9"?\n', ["", "AqAé"], ["é"]),
+        ("root ::= [^\"\\\\\\n]+", ["héllo"], ['a"', "a\n"]),
+        ('root ::=\n  "a"\n  | "b"\nother ::= "c"', ["a", "b"], ["c"]),
+        ('root ::= root "a" | ""', ["", "aaa"], ["b"]),
+    ],
+)
+def test_gbnf(text, takes, refuses):
+    grammar = compile_ebnf(text)
+    for accepted in takes:
+        assert grammar.accepts(accepted), accepted
+    for refused in refuses:
+        assert not grammar.accepts(refused), refused
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("root ::= b", 9),
+        ('a ::= "x"', 0),
+        ('root ::= "x', 9),
+        ("root ::= [a", 9),
+        ('root ::= ("x"', 9),
+        ('root ::= "x" ]', 13),
+        ('root ::= "a"\nroot ::= "b"', 13),
+        ('root = "a"', 5),
+        ('root ::= "\\q"', 10),
+    ],
+)
+def test_gbnf_errors_name_the_position(text, position):
+    with pytest.raises(InvalidConstraint) as caught:
+        compile_ebnf(text, syntax="gbnf")
+    assert caught.value.position == position
+
+
+def test_syntax_is_guessed_outside_quotes_and_comments():
+    assert guess_syntax('root ::= "a"') == "gbnf"
+    assert guess_syntax('start: "::="') == "lark"
+    assert guess_syntax('start: "a" // ::=') == "lark"
+
+
+def test_deep_nesting_is_refused_or_works():
+    for text in ("root ::= " + "(" * 5000 + '"a"' + ")" * 5000, "start: " + "(" * 3000 + '"a"' + ")" * 3000):
+        try:
+            grammar = compile_ebnf(text)
+        except GrammarError:
+            continue
+        assert grammar.accepts("a")
