@@ -56,6 +56,7 @@ class Interrupts:
         try:
             yield
         except (KeyboardInterrupt, asyncio.CancelledError):
+            self.keep(running)  # a second Ctrl-C may end the next line
             cancel(running, blocking=blocking)
             self.keep(running)
             raise

@@ -113,7 +113,7 @@ def test_blocking_verbs_work_under_a_running_loop(session):
 def test_the_loop_keeps_running_while_a_call_is_awaited(session):
     async def count():
         turns = 0
-        task = asyncio.create_task(session.agenerate("hello", sampling=LONG))
+        task = asyncio.create_task(session.agenerate("hello", sampling=LONG.with_(max_tokens=60)))
         while not task.done():
             turns += 1
             await asyncio.sleep(0)

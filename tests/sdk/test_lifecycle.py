@@ -114,16 +114,16 @@ import os, signal, sys, threading
 from deepinfer_sdk import SamplingParams
 from deepinfer_sdk.testing import FakeSession
 
-long = SamplingParams(seed=7, max_tokens=480, ignore_eos=True)
+long = SamplingParams(seed=7, max_tokens=100, ignore_eos=True)
 with FakeSession() as session:
     session.generate("warm up", sampling=SamplingParams(max_tokens=2))
     whole = session.generate("hello", sampling=long)
     runtime = session._runtime
     submit = runtime.engine.submit
+    seen = []
 
     def submit_and_interrupt(request):
         handle = submit(request)
-        seen = []
 
         def on_event():
             seen.append(1)
@@ -163,7 +163,7 @@ def test_ctrl_c_stops_the_call_keeps_the_text_and_leaves_the_session_usable(call
         [sys.executable, "-W", "error", "-c", INTERRUPTED.replace("CALL", call)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         start_new_session=True,
         check=False,
         env=environment,
