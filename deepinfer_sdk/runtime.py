@@ -11,8 +11,16 @@ import threading
 from pathlib import Path
 from typing import TypeVar
 
-from deepinfer_engine import Engine, EngineConfig, EngineError, LoadedModel, load_model
+from deepinfer_engine import (
+    Engine,
+    EngineConfig,
+    EngineError,
+    GenerationRequest,
+    LoadedModel,
+    load_model,
+)
 from deepinfer_grammars import GrammarError, TokenAutomaton, Vocabulary
+from deepinfer_kernels.sampling import SamplerParams
 
 from .bounded_cache import BoundedCache
 from .call import Assembly, Call, prompt_ids
@@ -123,7 +131,9 @@ def open_runtime(path: Path, device: str, *, max_len: int | None, max_slots: int
         with _lock:
             runtime = _open.get(key)
             if runtime is None:
-                runtime = _open[key] = Runtime(key, _weights(path, device))
+                runtime = Runtime(key, _weights(path, device))
+                _warm_up(runtime.engine)
+                _open[key] = runtime
             runtime.users += 1
             return runtime
     except EngineError as error:
@@ -141,6 +151,22 @@ def _weights(path: Path, device: str) -> LoadedModel:
             return runtime.model
     with progress(f"loading {path.name}", unit="bytes") as advance:
         return load_model(path, device=device, progress=lambda _, done, total: advance(done, total))
+
+
+def _warm_up(engine: Engine) -> None:
+    """Compile the operations now, with a progress line, rather than during the first call.
+
+    The first time on a machine this takes a while; afterwards they come from the user's cache.
+    """
+    request = GenerationRequest(prompt_ids=(0,), sampling=SamplerParams(), max_tokens=1)
+    try:
+        with progress("preparing the model"):
+            handle = engine.submit(request)
+            while not handle.finished:
+                handle.next_event()
+    except BaseException:  # Ctrl-C included: nothing may keep running
+        engine.close()
+        raise
 
 
 @atexit.register

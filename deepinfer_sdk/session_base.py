@@ -14,7 +14,7 @@ from .arguments import checked
 from .errors import InvalidArgument, session_closed
 from .params import SamplingParams
 from .session_info import ModelInfo, SessionStats
-from .settings import Settings
+from .settings import Settings, let_idle_threads_sleep
 from .waiting import Interrupted, Interrupts
 
 if TYPE_CHECKING:
@@ -60,11 +60,13 @@ class SessionBase:
                 hint='For example Session("smollm2-135m") or Session("path/to/model.gguf")',
             )
         self._sampling = check_sampling(sampling) or SamplingParams()
-        for name, value in (("max_len", max_len), ("max_slots", max_slots)):
-            if value is not None and (type(value) is not int or value < 1):
+        for name, value, least in (("max_len", max_len, 2), ("max_slots", max_slots, 1)):
+            if value is not None and (type(value) is not int or value < least):
                 raise InvalidArgument(
-                    f"{name}={value!r} is not allowed", hint=f"{name} is a whole number from 1"
+                    f"{name}={value!r} is not allowed",
+                    hint=f"{name} is a whole number from {least}",
                 )
+        let_idle_threads_sleep()
         from . import hub, runtime  # the engine is heavy, and only needed from here on
 
         path = hub.find_model(model, settings)
