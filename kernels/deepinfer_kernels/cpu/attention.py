@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .elementwise import exp32
 from .jit import compiled, parallel_lock
+from .vector import add_float32_1
 
 
 @compiled()
@@ -68,6 +69,17 @@ def rope_and_store(
     return queries
 
 
+@compiled()
+def _add(w, w_at, w_stride, x, x_at, count, acc, acc_at, lanes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """acc[j] += w[k, j] * x[k] for k in order; what is left over of 16 lanes goes one by one."""
+    whole = lanes // 16 * 16
+    add_float32_1(w, w_at, w_stride, x, x_at, 0, count, acc, acc_at, 0, whole)
+    flat_w, flat_x = w.reshape(-1), x.reshape(-1)
+    for j in range(whole, lanes):
+        for k in range(count):
+            acc[acc_at + j] += flat_w[w_at + k * w_stride + j] * flat_x[x_at + k]
+
+
 @compiled(parallel=True)
 def _attention(queries, keys, values, positions, sequences, tables, scale, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     rows, heads, dim = queries.shape
@@ -81,27 +93,28 @@ def _attention(queries, keys, values, positions, sequences, tables, scale, out):
         acc = np.empty(dim, np.float32)
         for g in range(group):
             head = h * group + g
+            scores[:] = np.float32(0)
             for p in range(pages):
                 page = tables[sequences[r], p]
-                start = p * block
-                for t in range(block):
-                    scores[start + t] = np.float32(0)
-                for i in range(dim):
-                    q = queries[r, head, i]
-                    for t in range(block):
-                        scores[start + t] += q * keys[page, h, i, t]
+                _add(
+                    keys, (page * kv_heads + h) * dim * block, block,
+                    queries, (r * heads + head) * dim, dim, scores, p * block, block,
+                )  # fmt: skip
             most = scores[0]
             for t in range(length):
                 most = max(most, scores[t])
-            total = 0.0
-            for i in range(dim):
-                acc[i] = np.float32(0)
             for t in range(length):
-                weight = exp32((scores[t] - most) * scale)
-                total += np.float64(weight)
-                page, place = tables[sequences[r], t // block], t % block
-                for i in range(dim):
-                    acc[i] += weight * values[page, h, place, i]
+                scores[t] = exp32((scores[t] - most) * scale)
+            total = 0.0
+            for t in range(length):
+                total += np.float64(scores[t])
+            acc[:] = np.float32(0)
+            for p in range(pages):
+                page = tables[sequences[r], p]
+                _add(
+                    values, (page * kv_heads + h) * dim * block, dim,
+                    scores, p * block, min(block, length - p * block), acc, 0, dim,
+                )  # fmt: skip
             norm = np.float32(1.0 / total)
             for i in range(dim):
                 out[r, head * dim + i] = acc[i] * norm
@@ -129,8 +142,20 @@ def attention(
 
     Returns:
         float32 [R, heads * head_dim]. Row r depends on its query and its sequence's cache alone.
+
+    Raises:
+        ValueError: The shapes do not fit together, or the cache is not contiguous.
     """
     rows, heads, dim = queries.shape
+    blocks, kv_heads, _, block = keys.shape
+    if keys.shape[2] != dim or values.shape != (blocks, kv_heads, block, dim) or heads % kv_heads:
+        raise ValueError(
+            f"queries {list(queries.shape)}, keys {list(keys.shape)} and values "
+            f"{list(values.shape)} do not fit together"
+        )
+    if not (keys.flags.c_contiguous and values.flags.c_contiguous):
+        raise ValueError("the cache must be C-contiguous")
+    queries = np.ascontiguousarray(queries, np.float32)
     out = np.empty((rows, heads * dim), np.float32)
     with parallel_lock:
         _attention(queries, keys, values, positions, sequences, tables, np.float32(scale), out)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .jit import compiled
+from .vector import power_of_two
 
 _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts, so that n * _LN2_HIGH is exact for every n that occurs (Cody and Waite).
@@ -17,8 +18,6 @@ _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
 _LOWEST = np.float32(-87.0)
 _HIGHEST = np.float32(88.0)
-_OFFSET = 140
-_POWERS = np.array([math.ldexp(1.0, n - _OFFSET) for n in range(_OFFSET + 128)], np.float32)
 
 
 @compiled()
@@ -37,8 +36,7 @@ def exp32(x):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     p = p * r + np.float32(1.6666665459e-1)
     p = p * r + np.float32(5.0000001201e-1)
     value = (p * (r * r) + r) + np.float32(1.0)
-    # The conversion of NaN is arbitrary; the bounds keep it inside the table.
-    return value * _POWERS[max(0, min(int(n) + _OFFSET, len(_POWERS) - 1))]
+    return value * power_of_two(n)
 
 
 @compiled()

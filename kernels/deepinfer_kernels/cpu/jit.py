@@ -6,6 +6,7 @@ on every machine depend on it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -24,8 +25,12 @@ parallel_lock = threading.Lock()
 
 
 def _cache_folder() -> str:
+    """A folder per state of these sources: numba looks only at the file of the function itself."""
+    sources = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return str(Path(base) / "deepinfer_sdk" / "compiled")
+    return str(Path(base) / "deepinfer_sdk" / "compiled" / sources.hexdigest()[:16])
 
 
 if not _config.CACHE_DIR:

@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-TILE = 64
-BLOCK = 32
+from .vector import BLOCK, TILE
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
