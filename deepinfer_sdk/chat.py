@@ -35,6 +35,7 @@ def prompt_text(prompt: object) -> str:
             f"the prompt is empty ({prompt!r}), so there is nothing to answer",
             hint='Pass some text, for example session.generate("Name a city in Peru.")',
         )
+    _check_unicode("the prompt", prompt)
     return prompt
 
 
@@ -69,7 +70,19 @@ def check_messages(messages: object) -> list[Message]:
                 f"the content of message {index} is a {type(content).__name__}, not text",
                 hint=example,
             )
+        _check_unicode(f"the content of message {index}", content)
         checked.append({"role": role, "content": content})
     if not any(message["content"].strip() for message in checked):
         raise InvalidArgument("all messages are empty, so there is nothing to answer", hint=example)
     return checked
+
+
+def _check_unicode(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{what} has {text[error.start]!r} at position {error.start}, which is half a "
+            "character (a lone surrogate) and has no bytes",
+            hint='Decode the text as UTF-8, or replace it: text.encode(errors="replace").decode()',
+        ) from None

@@ -20,6 +20,7 @@ from deepinfer_grammars import (
     compile_union,
 )
 from deepinfer_grammars import SchemaNotSupported as NotEnforceable
+from pydantic_core import PydanticSerializationError
 
 from .bounded_cache import BoundedCache
 from .errors import ImpossibleSchema, InvalidSchema, SchemaError, SchemaNotSupported, SchemaTooLarge
@@ -30,6 +31,15 @@ _OURS: dict[type[GrammarError], type[SchemaError]] = {
     NotEnforceable: SchemaNotSupported,
     EmptyConstraint: ImpossibleSchema,
     ConstraintTooLarge: SchemaTooLarge,
+}
+
+# What to do when the compiler knows nothing better.
+_HINTS: dict[type[SchemaError], str] = {
+    InvalidSchema: "Mend it at that place; a special character that is meant as itself gets a "
+    "backslash in a pattern, and quotes in a grammar",
+    SchemaNotSupported: "Leave that rule out, and check it on result.value",
+    ImpossibleSchema: "Look for rules that contradict each other",
+    SchemaTooLarge: "Use smaller bounds, or fewer alternatives",
 }
 
 _GRAMMARS: BoundedCache[str, Grammar] = BoundedCache(limit=256)
@@ -45,11 +55,18 @@ def grammar_of(spec: SchemaSpec) -> Grammar:
         return _GRAMMARS.get_or_make(spec.model_dump_json(), lambda: _compile(spec))
     except GrammarError as error:
         raise from_grammar_error(error) from None
+    except PydanticSerializationError:  # lone surrogates are the only text without bytes
+        raise InvalidSchema(
+            f"the {spec.kind} constraint holds half a character (a lone surrogate), which no "
+            "output can contain",
+            hint="Write the whole character",
+        ) from None
 
 
 def from_grammar_error(error: GrammarError) -> SchemaError:
-    """A grammar compiler's error as ours: the message with its place, and the hint."""
-    return _OURS.get(type(error), SchemaError)(str(error), hint=error.hint)
+    """A grammar compiler's error as ours: the message with its place, and a hint."""
+    kind = _OURS.get(type(error), SchemaError)
+    return kind(str(error), hint=error.hint or _HINTS.get(kind))
 
 
 def clear() -> None:

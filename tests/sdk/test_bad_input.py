@@ -47,6 +47,13 @@ CALLS = [
     (lambda s: s.generate(["a"]), InvalidArgument, "prompt is a list", "session.map"),
     (lambda s: s.generate(None), InvalidArgument, "prompt is a NoneType", "one str"),
     (lambda s: s.generate(b"a"), InvalidArgument, "prompt is a bytes", "one str"),
+    (lambda s: s.generate("a\ud800"), InvalidArgument, "position 1, which is half", "UTF-8"),
+    (
+        lambda s: s.chat([{"role": "user", "content": "\ud800"}]),
+        InvalidArgument,
+        "content of message 0 has",
+        "UTF-8",
+    ),
     (lambda s: s.generate("a " * 600), PromptTooLong, "context holds 512", "at most 511 tokens"),
     (lambda s: s.generate("a", Pair), InvalidArgument, "positional", "by keyword"),
     (lambda s: s.generate("a", shema=Pair), UnknownArgument, "'shema'", "Did you mean 'schema'"),
@@ -99,9 +106,12 @@ CALLS = [
     (
         lambda s: s.generate("a", schema=Schema.json({"type": "integer", "enum": ["x"]})),
         ImpossibleSchema,
-        "",
-        "",
+        "nothing can satisfy",
+        "contradict",
     ),
+    (lambda s: Schema.choice("\ud800"), InvalidSchema, "half a character", "whole character"),
+    (lambda s: Schema.regex("[a"), InvalidSchema, "not closed in the pattern '[a'", "backslash"),
+    (lambda s: Schema.json({"$ref": "#/x"}), InvalidSchema, "leads nowhere at #/$ref", "Mend it"),
 ]
 
 
