@@ -17,7 +17,7 @@ from .byte_classes import byte_classes
 from .derivative import moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint
-from .grammar import Grammar
+from .grammar import Grammar, too_deep
 from .node import Kind, Node
 from .vocabulary import Vocabulary
 
@@ -207,7 +207,11 @@ class TokenAutomaton:
         if self._expanded[state]:
             return
         pairs = []
-        for mask, target in moves(self.grammar.pool, self._nodes[state]):
+        try:
+            following = moves(self.grammar.pool, self._nodes[state])
+        except RecursionError:
+            raise too_deep(self.grammar.kind) from None
+        for mask, target in following:
             usable = mask & self.vocabulary.alphabet
             if usable:
                 after = self._intern(target)

@@ -154,6 +154,12 @@ class Pool:
     def _pair(self, head: Node, tail: Node) -> Node:
         if tail.kind is Kind.EPSILON:
             return head
+        if head.kind is Kind.REPEAT:  # r{a,b} r{c,d} = r{a+c,b+d}
+            again = tail.head if tail.kind is Kind.SEQ else tail
+            if again.kind is Kind.REPEAT and again.head is head.head:
+                high = -1 if -1 in (head.high, again.high) else head.high + again.high
+                joined = self.repeat(head.head, head.low + again.low, high)
+                return self._pair(joined, tail.tail) if tail.kind is Kind.SEQ else joined
         key = ("seq", head.id, tail.id)
         node = self._interned.get(key)
         if node is None:

@@ -40,10 +40,7 @@ class Grammar:
             self._distance = Distance(self.pool)
             empty = self._distance(self.root) >= UNREACHABLE
         except RecursionError:
-            raise ConstraintTooLarge(
-                f"the {kind} constraint is nested too deeply",
-                hint="Flatten it, or name the nested parts as definitions",
-            ) from None
+            raise too_deep(kind) from None
         if empty:
             raise EmptyConstraint(
                 f"no text satisfies this {kind} constraint",
@@ -60,7 +57,10 @@ class Grammar:
         with self.lock:
             node = self.root
             for offset, byte in enumerate(data):
-                after = self._after(node, byte)
+                try:
+                    after = self._after(node, byte)
+                except RecursionError:
+                    raise too_deep(self.kind) from None
                 if after is None:
                     return offset
                 node = after
@@ -71,6 +71,14 @@ class Grammar:
             if mask >> byte & 1:
                 return target if self._distance(target) < UNREACHABLE else None
         return None
+
+
+def too_deep(kind: str) -> ConstraintTooLarge:
+    """The error for a constraint that is nested more deeply than Python can follow."""
+    return ConstraintTooLarge(
+        f"the {kind} constraint is nested too deeply",
+        hint="Flatten it, or name the nested parts as definitions",
+    )
 
 
 def compile_choice(options: Sequence[str]) -> Grammar:

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from .json_keywords import TYPES, allowed_types
-from .json_refs import Document, Place
+from .json_refs import Document, Place, spelling
 
 
 @dataclass(slots=True)
@@ -77,22 +77,10 @@ def _summarise(document: Document, start: Place) -> _Summary:
 
 def _values(schema: dict[str, Any]) -> frozenset[str] | None:
     if "const" in schema:
-        return frozenset({_spelling(schema["const"])})
+        return frozenset({spelling(schema["const"])})
     if "enum" in schema:
-        return frozenset(_spelling(value) for value in schema["enum"])
+        return frozenset(spelling(value) for value in schema["enum"])
     return None
-
-
-def _spelling(value: Any) -> str:
-    """One spelling per JSON value; numbers that are equal are spelled alike."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, list):
-        return "[" + ",".join(_spelling(item) for item in value) + "]"
-    if isinstance(value, dict):
-        items = sorted((json.dumps(name), _spelling(item)) for name, item in value.items())
-        return "{" + ",".join(f"{name}:{item}" for name, item in items) + "}"
-    return json.dumps(value)
 
 
 def _type_of(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Document:
                 f"not a valid JSON Schema: {error.message}", pointer=pointer
             ) from None
         self._schemas: dict[str, Any] = {}
+        self._listed: dict[Place, _Listed] = {}
         self._by_uri: dict[str, Place] = {}
         self._base: dict[str, str] = {}
         self._index()
@@ -140,8 +142,46 @@ class Document:
                 stack.extend(_subschemas(below, schema))
 
     def is_valid(self, place: Place, value: Any) -> bool:
-        """Whether `value` satisfies the subschema at `place`, as the jsonschema library sees it."""
-        return bool(self._validator.evolve(schema=self.at(place)).is_valid(value))
+        """Whether `value` satisfies the subschema at `place`, as the jsonschema library sees it.
+
+        `enum` and `const` are looked up, as comparing with every listed value takes too long.
+        """
+        known = self._listed.get(place)
+        if known is None:
+            known = self._listed[place] = _Listed(self.at(place), self._validator)
+        return known.takes(value)
+
+
+class _Listed:
+    """A subschema with its listed values taken apart."""
+
+    def __init__(self, schema: Any, validator: Validator) -> None:
+        rest = schema
+        self._values: set[str] | None = None
+        if isinstance(schema, dict) and ("const" in schema or "enum" in schema):
+            rest = {key: value for key, value in schema.items() if key not in ("const", "enum")}
+            self._values = {spelling(value) for value in schema.get("enum", [])}
+            if "const" in schema:
+                const = spelling(schema["const"])
+                self._values = {const} if "enum" not in schema or const in self._values else set()
+        self._validator = validator.evolve(schema=rest) if rest not in ({}, True) else None
+
+    def takes(self, value: Any) -> bool:
+        if self._values is not None and spelling(value) not in self._values:
+            return False
+        return self._validator is None or bool(self._validator.is_valid(value))
+
+
+def spelling(value: Any) -> str:
+    """One spelling per JSON value; numbers that are equal are spelled alike."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, list):
+        return "[" + ",".join(spelling(item) for item in value) + "]"
+    if isinstance(value, dict):
+        items = sorted((json.dumps(name), spelling(item)) for name, item in value.items())
+        return "{" + ",".join(f"{name}:{item}" for name, item in items) + "}"
+    return json.dumps(value)
 
 
 def _subschemas(place: Place, schema: dict[str, Any]) -> Iterator[tuple[Place, Any]]:

@@ -18,7 +18,7 @@ from .derivative import finish_rules
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint, SchemaNotSupported
 from .expr import Pool
-from .grammar import Build, Grammar
+from .grammar import Build, Grammar, too_deep
 from .json_disjoint import exclusive
 from .json_keywords import allowed_types, check_keywords
 from .json_numbers import integer_node, number_node
@@ -75,7 +75,10 @@ def compile_json_schema(
         EmptyConstraint: Nothing satisfies the schema.
         ConstraintTooLarge: Too many rules or branches.
     """
-    document = Document(schema)
+    try:
+        document = Document(schema)
+    except RecursionError:
+        raise too_deep("JSON Schema") from None
     options = SchemaOptions(Layout(whitespace, max_whitespace), extra_properties, assert_formats)
 
     def build(pool: Pool) -> Node:
@@ -220,7 +223,7 @@ class SchemaCompiler:
     def _branch_node(self, atoms: list[Place]) -> Node:
         values = self._listed_values(atoms)
         if values is not None:
-            return self.pool.alt([self.layout.value(self.pool, value) for value in values])
+            return self.layout.values(self.pool, values)
         schemas = [(place, self.document.at(place)) for place in atoms]
         types = allowed_types([schema for _, schema in schemas])
         pool = self.pool

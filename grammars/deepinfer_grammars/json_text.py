@@ -97,6 +97,13 @@ class Layout:
             return pool.seq(self.gap(pool), pool.literal(sign), self.gap(pool))
         return pool.literal(sign + (" " if self.whitespace == "spaced" else ""))
 
+    def values(self, pool: Pool, values: list[Any]) -> Node:
+        """Any one of the JSON values; the scalars among them become one trie."""
+        scalars = [v for v in values if not isinstance(v, (dict, list))]
+        words = [json.dumps(v, ensure_ascii=False, allow_nan=False) for v in scalars]
+        others = [self.value(pool, v) for v in values if isinstance(v, (dict, list))]
+        return pool.alt([pool.words(words), *others])
+
     def value(self, pool: Pool, value: Any) -> Node:
         """One JSON value, spelled as `json.dumps` spells it, under this layout."""
         if isinstance(value, dict):

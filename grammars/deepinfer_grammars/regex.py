@@ -175,6 +175,8 @@ class _Writer:
         return cache(lambda before: self._write(tree, before, shared))
 
     def _repeat(self, tree: Repeat, before: _Before, rest: _Rest) -> Node:
+        if isinstance(tree.item, Anchor | Look):  # of no width: once is as good as many times
+            return self._write(tree.item, before, rest) if tree.low else rest(before)
         if tree.high < 0 or tree.high > _MOST_UNROLLED:
             raise SchemaNotSupported(
                 "an anchor or lookahead stands inside a repeat",
@@ -225,7 +227,9 @@ class _Writer:
             line_end = pool.seq(self._encode(_NEWLINE), self._anything)
             return pool.all_of((rest, pool.optional(line_end)))
         word_next = pool.seq(self._encode(ASCII_WORD), self._anything)
-        other_next = pool.optional(pool.seq(self._encode(invert(ASCII_WORD)), self._anything))
+        other_next = pool.seq(self._encode(invert(ASCII_WORD)), self._anything)
+        if before is not _Before.START:  # Python's \B never matches in the empty text
+            other_next = pool.optional(other_next)
         same = (before is _Before.WORD) == (kind == "no_word")
         return pool.all_of((rest, word_next if same else other_next))
 

@@ -135,6 +135,7 @@ class Parser:
         return False
 
     def _quantified(self, item: Tree, start: int) -> Tree:
+        quantified = False
         while self._at < len(self._text):
             while self._flags.verbose and self._at < len(self._text) and self._skip_comment():
                 pass
@@ -142,17 +143,17 @@ class Parser:
             bounds = self._quantifier()
             if bounds is None:
                 return item
-            if isinstance(item, Anchor | Look) or (isinstance(item, Repeat) and at > start
-                                                   and self._text[at - 1] in "*+?}"
-                                                   and item.position == start):  # fmt: skip
-                raise self._invalid("nothing to repeat" if isinstance(item, Anchor | Look)
-                                    else "multiple repeat", at)  # fmt: skip
+            if isinstance(item, Anchor) and self._text[start] != "(":
+                raise self._invalid("nothing to repeat", at)
+            if quantified:
+                raise self._invalid("multiple repeat", at)
             if self._eat("+"):
                 raise self._unsupported(
                     "a possessive quantifier is used", at, "Use the plain quantifier"
                 )
             self._eat("?")  # lazy: the same language
             item = Repeat(item, *bounds, position=start)
+            quantified = True
         return item
 
     def _quantifier(self) -> tuple[int, int] | None:
@@ -280,8 +281,11 @@ class Parser:
             return Chars(ranges)
         return self._literal(self._code(letter, at))
 
-    def _named_set(self, letter: str, at: int) -> Ranges | None:
-        r"""The set of ``\d``, ``\W``, ``\p{...}`` and so on, or None."""
+    def _named_set(self, letter: str, at: int, *, inverted: bool = False) -> Ranges | None:
+        r"""The set of ``\d``, ``\W``, ``\p{...}`` and so on, or None.
+
+        Inside ``[^...]`` the wider reading is the one that lets the whole class be narrower.
+        """
         if letter in "pP":
             return self._property(letter == "P", at)
         lower = letter.lower()
@@ -289,9 +293,9 @@ class Parser:
             return None
         ascii_set = {"d": ASCII_DIGITS, "w": ASCII_WORD, "s": ASCII_SPACE}[lower]
         charset = self._flags.charset
-        if letter == lower:
-            return unicode_set(lower) if charset == "unicode" else ascii_set
-        return invert(ascii_set if charset == "ascii" else unicode_set(lower))
+        wide = charset == "unicode" or (charset == "common" and inverted == (letter == lower))
+        named = unicode_set(lower) if wide else ascii_set
+        return named if letter == lower else invert(named)
 
     def _property(self, negative: bool, at: int) -> Ranges:
         name = self._next("a property")
@@ -363,13 +367,13 @@ class Parser:
         while first or not self._peek("]"):
             first = False
             start = self._at
-            low = self._class_item(at)
+            low = self._class_item(at, inverted=negative)
             if isinstance(low, tuple):
                 ranges += low
                 continue
             if self._peek("-") and not self._text.startswith("]", self._at + 1):
                 self._at += 1
-                high = self._class_item(at)
+                high = self._class_item(at, inverted=negative)
                 if isinstance(high, tuple) or high < low:
                     raise self._invalid("a bad character range", start)
                 ranges.append((low, high))
@@ -381,7 +385,7 @@ class Parser:
             result = ignore_case(result)
         return invert(result) if negative else result
 
-    def _class_item(self, opened: int) -> int | Ranges:
+    def _class_item(self, opened: int, *, inverted: bool) -> int | Ranges:
         if self._at >= len(self._text):
             raise self._invalid("a character class is not closed", opened)
         at = self._at
@@ -391,7 +395,7 @@ class Parser:
         escaped = self._next("an escaped character")
         if escaped == "b":
             return 8
-        named = self._named_set(escaped, at)
+        named = self._named_set(escaped, at, inverted=inverted)
         if named is not None:
             return named
         if escaped in "1234567":

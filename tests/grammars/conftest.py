@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from deepinfer_grammars import TokenAutomaton, Vocabulary
 
 

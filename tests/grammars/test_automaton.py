@@ -7,9 +7,6 @@ import threading
 import numpy as np
 import outlines_core
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from deepinfer_grammars import (
     EmptyConstraint,
     Grammar,
@@ -19,6 +16,8 @@ from deepinfer_grammars import (
     compile_json_schema,
     compile_union,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 PERSON = {
     "type": "object",
@@ -99,7 +98,9 @@ def test_narrowed_says_whether_the_budget_removed_tokens(walker):
 
 
 def test_masks_are_shared_between_positions_of_a_long_string(vocabulary):
-    automaton = TokenAutomaton(compile_json_schema({"type": "string", "maxLength": 500}), vocabulary)
+    automaton = TokenAutomaton(
+        compile_json_schema({"type": "string", "maxLength": 500}), vocabulary
+    )
     state = automaton.advance(automaton.start, ord('"'))
     rows = set()
     for _ in range(300):
@@ -113,7 +114,9 @@ def test_twins_are_allowed_together_and_special_tokens_never(vocabulary):
     same = [i for i, token in enumerate(vocabulary.tokens) if token == b"ab"]
     assert len(same) == 2
     assert set(same) <= set(ids_of(automaton.mask(automaton.start, 9)))
-    assert automaton.advance(automaton.start, same[0]) == automaton.advance(automaton.start, same[1])
+    assert automaton.advance(automaton.start, same[0]) == automaton.advance(
+        automaton.start, same[1]
+    )
     special = len(vocabulary.tokens) - 2
     with pytest.raises(ValueError, match="not allowed"):
         automaton.advance(automaton.start, special)

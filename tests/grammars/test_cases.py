@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from deepinfer_grammars import (
     GrammarError,
     compile_ebnf,

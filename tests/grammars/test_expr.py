@@ -3,14 +3,13 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from deepinfer_grammars.derivative import finish_rules, moves
 from deepinfer_grammars.distance import UNREACHABLE, Distance
 from deepinfer_grammars.errors import EmptyConstraint
 from deepinfer_grammars.expr import Pool
 from deepinfer_grammars.utf8 import char_set, intersect, invert, normalise
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 def matches(pool, node, data):
@@ -142,7 +141,14 @@ def test_char_sets_accept_exactly_their_characters(pairs, characters):
 def test_utf8_refuses_surrogates_overlong_and_out_of_range_bytes():
     pool = Pool()
     node = char_set(pool, [(0, 0x10FFFF)])
-    for data in (b"\xed\xa0\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xff", b"\x80"):
+    for data in (
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xe0\x80\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xff",
+        b"\x80",
+    ):
         assert not matches(pool, node, data)
 
 
