@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import threading
 import time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .model import LoadedModel
 
 _numbers = itertools.count()
+_running: weakref.WeakKeyDictionary[threading.Thread, Loop] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,13 @@ class Engine:
         self._lock = threading.Lock()
         self._closed = False
         self._close_loop = weakref.finalize(self, loop.commands.put, None)
+        _running[self._thread] = loop
         self._thread.start()
+        try:
+            loop.started.result()
+        except Exception as error:
+            self._closed = True
+            raise EngineError("engine", f"the engine could not start: {error}") from error
 
     def submit(self, request: GenerationRequest) -> RequestHandle:
         """Start a request.
@@ -144,6 +152,8 @@ class Engine:
         with self._lock:
             if self._closed:
                 raise EngineError("closed", "this engine is closed", hint="Open a new one")
+            if loop.failure is not None:
+                raise loop.failure
             loop.commands.put(lambda: loop.admit(sequences))
         return handle
 
@@ -173,8 +183,6 @@ class Engine:
 
     def _banned(self, request: GenerationRequest) -> tuple[int, ...]:
         """Ids that are never drawn: control tokens, unless the request stops at them."""
-        if request.constraint is not None:  # the mask holds text and end-of-text only
-            return self._tokens.eos_ids if request.ignore_eos else ()
         eos = self._tokens.eos_ids if request.ignore_eos else ()
         return eos + tuple(i for i in self._controls if i not in request.stop_ids)
 
@@ -202,7 +210,14 @@ class Engine:
         wanted = request.max_tokens
         if wanted is not None and wanted < 1:
             raise EngineError("invalid", f"max_tokens is {wanted}; it must be at least 1")
-        max_tokens = room if wanted is None else min(wanted, room)
+        if wanted is not None and wanted > room:
+            raise EngineError(
+                "too_long",
+                f"the prompt's {prompt} tokens and max_tokens={wanted} are more than the "
+                f"{self.max_len} tokens that the context holds",
+                hint=f"Use max_tokens={room} or less, or None for what the context allows",
+            )
+        max_tokens = room if wanted is None else wanted
         if request.min_tokens > max_tokens:
             raise EngineError(
                 "invalid", f"min_tokens is {request.min_tokens}, more than {max_tokens}"
@@ -231,3 +246,13 @@ class Engine:
                 if least <= room
                 else "Shorten the prompt or allow shorter output",
             )
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop engine threads before the interpreter goes away under them."""
+    loops = dict(_running)
+    for loop in loops.values():
+        loop.commands.put(None)
+    for thread in loops:
+        thread.join(timeout=10)

@@ -1,4 +1,8 @@
-"""Runs the entries of a step: rows in, one decision per sampling entry out."""
+"""What the engine loop needs of the side that computes, and how a token is chosen from logits.
+
+Knows no model: an executor runs the entries of a step, and `choose` turns one row of logits into a
+decision about one sequence.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from deepinfer_kernels.cpu import set_threads
 from deepinfer_kernels.sampling import Drawn, Status, sample_row
 from numpy.typing import NDArray
 
 from .errors import EngineError, ErrorKind
-from .llama import LlamaCache, LlamaModel, Rows
 from .scheduler import Entry
 from .sequence import Sequence
 
@@ -22,7 +24,8 @@ class Choice:
     """What the sampler decided for one sequence, or why it could not.
 
     Attributes:
-        drawn: The token, with its log-probability if asked for.
+        drawn: The token, with its log-probability if asked for. None without an error: nothing
+            more may be drawn, and the constraint's text is complete.
         narrowed: Whether the budget removed tokens from the constraint's mask.
         error: Set instead if the sequence must end.
     """
@@ -46,66 +49,6 @@ class Executor(Protocol):
         again, with the same bits.
         """
         ...
-
-
-class CpuExecutor:
-    """The Llama forward pass and the reference sampler.
-
-    Args:
-        model: The forward pass.
-        cache: Keys and values.
-        block_tokens: Tokens per cache block.
-        eos_ids: Ids that end the text.
-        threads: Processor threads, None for all.
-    """
-
-    def __init__(
-        self,
-        model: LlamaModel,
-        cache: LlamaCache,
-        block_tokens: int,
-        eos_ids: tuple[int, ...],
-        threads: int | None,
-    ) -> None:
-        self._model = model
-        self._cache = cache
-        self._block_tokens = block_tokens
-        self._eos_ids = eos_ids
-        self._threads = threads
-
-    def start(self) -> None:
-        """Set the number of threads, which holds for the calling thread."""
-        if self._threads is not None:
-            set_threads(self._threads)
-
-    def step(self, entries: Many[Entry]) -> list[Choice]:
-        """Forward pass over all rows, then one draw per sampling entry."""
-        logits = self._model.forward(self._rows(entries), self._cache)
-        sampling = [entry.sequence for entry in entries if entry.samples]
-        return [
-            choose(sequence, row, self._eos_ids)
-            for sequence, row in zip(sampling, logits, strict=True)
-        ]
-
-    def _rows(self, entries: Many[Entry]) -> Rows:
-        counts = [entry.count for entry in entries]
-        ids = [
-            token
-            for entry in entries
-            for token in entry.sequence.tokens[entry.start : entry.start + entry.count]
-        ]
-        positions = np.concatenate(
-            [np.arange(e.start, e.start + e.count, dtype=np.int64) for e in entries]
-        )
-        sequences = np.repeat(np.arange(len(entries), dtype=np.int64), counts)
-        tables = np.zeros((len(entries), max(len(e.sequence.blocks) for e in entries)), np.int64)
-        for row, entry in zip(tables, entries, strict=True):
-            row[: len(entry.sequence.blocks)] = entry.sequence.blocks
-        block = positions // self._block_tokens
-        slots = tables[sequences, block] * self._block_tokens + positions % self._block_tokens
-        ends = np.cumsum(counts, dtype=np.int64) - 1
-        wanted = ends[[entry.samples for entry in entries]]
-        return Rows(np.array(ids, np.int64), positions, slots, sequences, tables, wanted)
 
 
 def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, ...]) -> Choice:
@@ -141,6 +84,9 @@ def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, 
                 mask=mask,
                 counts=sequence.counts,
             )
+        constraint = request.constraint
+        if drawn.status is Status.EMPTY and constraint and constraint.accepting(sequence.state):
+            return Choice(None, narrowed)
     except Exception as error:
         return Choice(None, error=_sampling_error(error, sequence))
     if drawn.status is Status.NUMERIC:

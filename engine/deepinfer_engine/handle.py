@@ -18,6 +18,10 @@ class RequestHandle:
         samples: Number of samples.
         limit: Events kept before token events are merged.
         on_cancel: Tells the engine to end this request.
+
+    Attributes:
+        failure: What a listener raised, if one did; it is not called again, and the engine ends
+            the request.
     """
 
     def __init__(
@@ -25,7 +29,8 @@ class RequestHandle:
     ) -> None:
         self._events: deque[Event] = deque()
         self._ready = threading.Condition()
-        self._limit = max(limit, samples)
+        self._limit = max(limit, 2 * samples + 1)  # merged, a sample may leave two events
+        self.failure: Exception | None = None
         self._on_cancel = on_cancel
         self._listeners: list[Callable[[], None]] = []
         self._open = samples
@@ -65,7 +70,12 @@ class RequestHandle:
             self._ready.notify_all()
             listeners = list(self._listeners)
         for listener in listeners:
-            listener()
+            try:
+                listener()
+            except Exception as error:
+                self.failure = error
+                with self._ready:
+                    self._listeners.remove(listener)
 
 
 def _merged(events: deque[Event]) -> list[Event]:

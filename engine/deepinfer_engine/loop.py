@@ -10,6 +10,7 @@ import logging
 import queue
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from .blocks import BlockPool
@@ -18,10 +19,11 @@ from .errors import EngineError, ErrorKind
 from .executor import Choice, Executor
 from .handle import RequestHandle
 from .request import FinishReason, TokenLogprob
-from .scheduler import Entry, Scheduler
+from .scheduler import Entry, Scheduler, halves
 from .sequence import Sequence
 
-_log = logging.getLogger("deepinfer")
+_log = logging.getLogger("deepinfer_engine")
+_log.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Loop:
         self.pool = BlockPool(num_blocks, config.block_tokens)
         self.scheduler = Scheduler(config, self.pool)
         self.clock = clock
+        self.started: Future[None] = Future()
+        self.failure: EngineError | None = None
         self.requests = self.finished = self.steps = 0
         self.prompt_tokens = self.output_tokens = 0
         self._executor = executor
@@ -62,9 +66,14 @@ class Loop:
         self._live: list[Sequence] = []
 
     def run(self) -> None:
-        """The body of the engine's thread."""
+        """The body of the engine's thread; `started` tells whether it came up."""
         try:
             self._executor.start()
+        except BaseException as error:
+            self.started.set_exception(error)
+            return
+        self.started.set_result(None)
+        try:
             while True:
                 if not self._drain(block=not self._live):
                     break
@@ -80,7 +89,8 @@ class Loop:
             self._end_all("cancelled")
 
     def _fail(self, cause: BaseException) -> None:
-        error = EngineError("engine", f"the engine stopped: {cause}", hint="Open a new session")
+        error = EngineError("engine", f"the engine stopped: {cause!r}", hint="Open a new session")
+        self.failure = error
         self._end_all("error", error)
         while True:  # answer what arrives later, until closed
             command = self.commands.get()
@@ -110,7 +120,11 @@ class Loop:
         self.requests += 1
         for sequence in sequences:
             self._live.append(sequence)
-            self.scheduler.add(sequence)
+            constraint = sequence.request.constraint
+            if constraint is not None and constraint.complete(sequence.state):
+                self._close(sequence, "stop")  # the empty text, and nothing else
+            else:
+                self.scheduler.add(sequence)
 
     def cancel(self, handle: RequestHandle) -> None:
         """End the sequences of a request."""
@@ -135,15 +149,8 @@ class Loop:
         try:
             choices = self._executor.step(entries)
         except Exception as error:
-            if len(entries) == 1:
-                kind: ErrorKind = "memory" if isinstance(error, MemoryError) else "engine"
-                _log.debug("a step failed", exc_info=True)
-                failure = EngineError(kind, f"a step of this request failed: {error!r}")
-                self._close(entries[0].sequence, "error", error=failure)
-                return
-            middle = len(entries) // 2
-            self._run(entries[:middle])
-            self._run(entries[middle:])
+            _log.debug("a step failed", exc_info=True)
+            self._run_halves(entries, error)
             return
         remaining = iter(choices)
         for entry in entries:
@@ -153,9 +160,24 @@ class Loop:
             if entry.samples:
                 self._retire(entry.sequence, next(remaining))
 
+    def _run_halves(self, entries: list[Entry], error: Exception) -> None:
+        rows = sum(entry.count for entry in entries)
+        if isinstance(error, MemoryError) and rows > 1:
+            self.scheduler.limit_rows(rows // 2)
+        elif len(entries) == 1:
+            kind: ErrorKind = "memory" if isinstance(error, MemoryError) else "engine"
+            failure = EngineError(kind, f"a step of this request failed: {error!r}")
+            self._close(entries[0].sequence, "error", error=failure)
+            return
+        for half in halves(entries):
+            if not half[0].sequence.closed:  # the first half of a chunk may have ended it
+                self._run(half)
+
     def _retire(self, sequence: Sequence, choice: Choice) -> None:
         try:
             self._take(sequence, choice)
+            if sequence.handle.failure is not None:
+                raise sequence.handle.failure
         except Exception as error:
             _log.debug("retiring a token failed", exc_info=True)
             failure = EngineError("engine", f"taking in a token failed: {error!r}")
@@ -163,10 +185,11 @@ class Loop:
 
     def _take(self, sequence: Sequence, choice: Choice) -> None:
         request, drawn = sequence.request, choice.drawn
-        if drawn is None:
-            self._close(sequence, "error", error=choice.error)
-            return
         sequence.narrowed = sequence.narrowed or choice.narrowed
+        if drawn is None:
+            reason: FinishReason = "stop" if choice.error is None else "error"
+            self._close(sequence, reason, error=choice.error)
+            return
         token = drawn.token
         if token in self._tokens.eos_ids:
             self._close(sequence, "stop")
@@ -200,6 +223,8 @@ class Loop:
         stop: str | int | None = None,
         error: EngineError | None = None,
     ) -> None:
+        if sequence.closed:
+            return
         self._live.remove(sequence)
         self.scheduler.remove(sequence)
         self.finished += 1

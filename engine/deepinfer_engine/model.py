@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .config import EngineConfig
+from .cpu_executor import CpuExecutor
 from .errors import EngineError
-from .executor import CpuExecutor
 from .llama import LlamaCache, LlamaConfig, LlamaModel, LlamaWeights
 from .loop import TokenTable
 from .tokenizer import Tokenizer
@@ -63,7 +63,15 @@ class LoadedModel:
         if num_blocks is None:
             wanted = -(-length // config.block_tokens) * config.max_slots
             num_blocks = max(1, min(wanted, config.cache_bytes // per_block))
-        length = min(length, num_blocks * config.block_tokens)
+        capacity = num_blocks * config.block_tokens
+        if config.max_len is not None and capacity < config.max_len:
+            raise EngineError(
+                "memory",
+                f"a sequence of max_len={config.max_len} tokens does not fit into the cache of "
+                f"{num_blocks} blocks of {config.block_tokens} tokens",
+                hint=f"Use max_len={capacity} or less, or raise num_blocks or cache_bytes",
+            )
+        length = min(length, capacity)
         try:
             cache = LlamaCache(self.config, num_blocks, config.block_tokens)
         except MemoryError:
@@ -105,9 +113,18 @@ def load_model(
     if not os.access(path, os.R_OK):
         raise EngineError("model", f"{path} does not exist or cannot be read", hint="Check it")
     report: Progress = progress if progress is not None else _silent
-    if path.is_dir():
-        return load_folder(path, report)
-    return load_gguf(path, report)
+    try:
+        return load_folder(path, report) if path.is_dir() else load_gguf(path, report)
+    except EngineError:
+        raise
+    except MemoryError:
+        raise EngineError(
+            "memory", f"the weights of {path.name} do not fit into memory", hint="Use a smaller one"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError, OSError) as error:
+        raise EngineError(
+            "model", f"{path.name} holds something unexpected: {error!r}", hint="Fetch it again"
+        ) from error
 
 
 def _silent(label: str, done: int, total: int) -> None:

@@ -39,6 +39,7 @@ class Scheduler:
         self._config = config
         self._pool = pool
         self._admissions = 0
+        self._most_rows = config.max_step_tokens
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.preemptions = 0
@@ -56,29 +57,50 @@ class Scheduler:
         self._pool.release(sequence.blocks)
         sequence.blocks = []
 
+    def limit_rows(self, rows: int) -> None:
+        """Plan no steps of more than `rows` rows from now on: memory did not suffice for more."""
+        self._most_rows = max(1, min(self._most_rows, rows))
+
     def plan(self) -> list[Entry]:
         """The entries of the next step; empty if nothing can run."""
         picked: list[Entry] = []
-        budget = self._config.max_step_tokens
+        left = self._most_rows
         before = self.preemptions
-        floor = min(self._config.prefill_floor, budget)
-        prefilling = bool(self.waiting) or any(s.pending > 1 for s in self.running)
-        kept = floor if prefilling else 0
         oldest = min(self.running, key=lambda s: s.admitted or 0, default=None)
         order = sorted(
             self.running, key=lambda s: (s is not oldest, s.pending > 1, s.admitted or 0)
         )
+        kept = self._kept_for_prompts()
+        late: list[Sequence] = []  # decodes that the rows kept for prompts leave out at first
         for sequence in order:
-            if sequence not in self.running:  # preempted meanwhile
-                continue
-            room = budget if sequence.pending > 1 or sequence is oldest else budget - kept
-            count = min(sequence.pending, room, self._config.chunk)
-            if count > 0 and self._grow(sequence, count, picked, oldest):
-                picked.append(_entry(sequence, count))
-                budget -= count
+            if sequence.pending == 1 and sequence is not oldest and left <= kept:
+                late.append(sequence)
+            else:
+                left -= self._pick(sequence, left, picked, oldest)
         if self.preemptions == before:
-            self._admit(picked, budget)
+            left -= self._admit(picked, left)
+        for sequence in late:
+            left -= self._pick(sequence, left, picked, oldest)
         return picked
+
+    def _kept_for_prompts(self) -> int:
+        """Rows that decoding sequences leave to prompts; never more than half of a step."""
+        rows = sum(s.pending for s in self.running if s.pending > 1)
+        if len(self.running) < self._config.max_slots:
+            rows += sum(s.pending for s in self.waiting)
+        return min(rows, self._config.prefill_floor, self._most_rows // 2)
+
+    def _pick(
+        self, sequence: Sequence, left: int, picked: list[Entry], oldest: Sequence | None
+    ) -> int:
+        """Plan rows of a running sequence if there is room; returns how many."""
+        count = min(sequence.pending, left, self._config.chunk)
+        if count <= 0 or sequence not in self.running:  # preempted meanwhile
+            return 0
+        if not self._grow(sequence, count, picked, oldest):
+            return 0
+        picked.append(_entry(sequence, count))
+        return count
 
     def preempt(self, sequence: Sequence) -> None:
         """Take the blocks away; the sequence waits and will be recomputed."""
@@ -109,18 +131,20 @@ class Scheduler:
             sequence.blocks += self._pool.take(wanted)
         return True
 
-    def _admit(self, picked: list[Entry], budget: int) -> None:
+    def _admit(self, picked: list[Entry], left: int) -> int:
+        """Let waiting sequences start while there is room; returns the rows they got."""
+        budget = left
         boost = self._config.preempt_boost
         self.waiting.sort(key=lambda s: (-s.request.priority, s.preemptions < boost, s.number))
         reserve = int(self._config.watermark * self._pool.total)
         blocked: list[Sequence] = []
         for sequence in list(self.waiting):
             if budget <= 0 or len(self.running) >= self._config.max_slots:
-                return
+                break
             if len(blocked) > self._config.admit_lookahead or any(
                 other.passed >= self._config.admit_lookahead for other in blocked
             ):
-                return
+                break
             count = min(sequence.pending, budget, self._config.chunk)
             # One that was preempted comes back only when all of it fits, so that it does not
             # lose its blocks again at once; the last block is for its next token.
@@ -140,7 +164,20 @@ class Scheduler:
             self.running.append(sequence)
             picked.append(_entry(sequence, count))
             budget -= count
+        return left - budget
 
 
 def _entry(sequence: Sequence, count: int) -> Entry:
     return Entry(sequence, sequence.computed, count, samples=count == sequence.pending)
+
+
+def halves(entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """A step in two parts: half of the sequences each, or half of the rows of a single one."""
+    if len(entries) > 1:
+        middle = len(entries) // 2
+        return entries[:middle], entries[middle:]
+    (entry,) = entries
+    middle = entry.count // 2
+    first = Entry(entry.sequence, entry.start, middle, samples=False)
+    rest = Entry(entry.sequence, entry.start + middle, entry.count - middle, entry.samples)
+    return [first], [rest]

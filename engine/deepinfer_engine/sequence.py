@@ -141,7 +141,11 @@ class Sequence:
         if self.closed:
             return
         self.closed = True
-        rest = self.text.finish()
+        try:
+            rest = self.text.finish()
+        except Exception as fault:  # the end must be told whatever happens
+            rest, reason = "", "error"
+            error = error or EngineError("engine", f"ending the text failed: {fault!r}")
         if self.text.stop is not None and reason in ("stop", "length"):
             reason, stop = "stop", self.text.stop  # completed by the very last characters
         if rest:

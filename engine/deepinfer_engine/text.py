@@ -9,7 +9,10 @@ from collections.abc import Sequence
 class TextAssembler:
     """The text of one sample.
 
-    The whole text equals decoding all bytes at once, cut before the earliest stop text.
+    The whole text equals decoding all bytes at once, cut before the first stop text: the one whose
+    last character comes first (of two that end together, the longer). So the text depends on the
+    characters alone, not on how tokens divide them. At most one character less than the longest
+    stop text is withheld.
 
     Args:
         stops: Texts that end the output.
@@ -44,10 +47,9 @@ class TextAssembler:
         if self.stop is not None:
             return ""
         held = self._held + fresh
-        found = [(at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
+        found = [(at + len(stop), at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
         if found:
-            # The earliest match wins; at the same place the first listed, as all cut alike.
-            at, self.stop = min(found, key=lambda pair: pair[0])
+            _, at, self.stop = min(found)
             held, self._held = held[:at], ""
         elif last or not self._hold:
             self._held = ""
