@@ -101,7 +101,13 @@ def _config(
             f"{path.name} scales its rotary embedding, which is not supported for GGUF files",
             hint="Use the model's safetensors folder",
         )
-    return LlamaConfig(
+    if "tokenizer.ggml.tokens" not in fields:
+        raise EngineError(
+            "model",
+            f"{path.name} holds no tokenizer (tokenizer.ggml.tokens)",
+            hint="Convert the model again, with its tokenizer",
+        )
+    config = LlamaConfig(
         vocab_size=int(get("vocab_size", len(fields["tokenizer.ggml.tokens"]))),
         hidden=hidden,
         inner=int(get("feed_forward_length")),
@@ -114,6 +120,8 @@ def _config(
         rope_scaling=None,
         max_len=int(get("context_length")),
     )
+    config.check(path.name)
+    return config
 
 
 class _Reader:
@@ -127,6 +135,7 @@ class _Reader:
         self._progress = progress
         self._total = sum(tensor.n_bytes for tensor in tensors.values())
         self._done = 0
+        self._unread = set(tensors)
 
     def weights(self, config: LlamaConfig) -> LlamaWeights:
         """All weights of the model."""
@@ -135,9 +144,15 @@ class _Reader:
         if "output.weight" in self._tensors:
             head = self.matrix("output.weight", config.vocab_size, config.hidden).tile()
         layers = tuple(self._layer(config, index) for index in range(config.layers))
-        return LlamaWeights(
-            embedding, layers, self.vector("output_norm.weight", config.hidden), head
-        )
+        norm = self.vector("output_norm.weight", config.hidden)
+        if self._unread:
+            raise EngineError(
+                "model",
+                f"{self._path.name} holds the tensor {min(self._unread)}, which a Llama model does "
+                f"not have ({len(self._unread)} such tensors)",
+                hint="Biases, adapters and experts are not supported; use another model",
+            )
+        return LlamaWeights(embedding, layers, norm, head)
 
     def _layer(self, config: LlamaConfig, index: int) -> LlamaLayer:
         name = f"blk.{index}."
@@ -177,6 +192,7 @@ class _Reader:
             raise EngineError(
                 "model",
                 f"tensor {name} of {self._path.name} is {list(found)}, expected {list(shape)}",
+                hint="Fetch the file again; if it stays so, its metadata is wrong",
             )
         kind = tensor.tensor_type.name
         if kind not in _KINDS:
@@ -185,6 +201,7 @@ class _Reader:
                 f"tensor {name} of {self._path.name} is stored as {kind}, which is not supported",
                 hint=f"Supported: {', '.join(_KINDS)}",
             )
+        self._unread.discard(name)
         self._done += int(tensor.n_bytes)
         self._progress("weights", self._done, self._total)
         return tensor
@@ -205,7 +222,10 @@ class _Reader:
         tensor = self._tensor(name, (size,))
         if tensor.tensor_type.name not in ("F32", "F16"):
             raise EngineError(
-                "model", f"tensor {name} is {tensor.tensor_type.name}, expected F32 or F16"
+                "model",
+                f"tensor {name} of {self._path.name} is {tensor.tensor_type.name}, expected F32 "
+                "or F16",
+                hint="Convert the model again",
             )
         return np.asarray(tensor.data).astype(np.float32).reshape(size)
 

@@ -72,9 +72,13 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
             hint="A model folder holds config.json, tokenizer.json and *.safetensors",
         ) from None
     except ValueError as error:
-        raise EngineError("model", f"{path} is not valid JSON: {error}") from None
+        raise EngineError(
+            "model", f"{path} is not valid JSON: {error}", hint="Fetch the file again"
+        ) from None
     if not isinstance(value, dict):
-        raise EngineError("model", f"{path} does not hold a JSON object")
+        raise EngineError(
+            "model", f"{path} does not hold a JSON object", hint="Fetch the file again"
+        )
     return value
 
 
@@ -82,13 +86,17 @@ def _config(folder: Path, record: Mapping[str, Any]) -> LlamaConfig:
     def get(name: str, default: Any = None) -> Any:
         value = record.get(name, default)
         if value is None:
-            raise EngineError("model", f"{folder.name}/config.json lacks {name!r}")
+            raise EngineError(
+                "model", f"{folder.name}/config.json lacks {name!r}", hint="Fetch the model again"
+            )
         return value
 
     for name in ("attention_bias", "mlp_bias"):
         if record.get(name):
             raise EngineError(
-                "model", f"{folder.name}/config.json sets {name}, which is not supported"
+                "model",
+                f"{folder.name}/config.json sets {name}, which is not supported",
+                hint="Use a model without biases",
             )
     if get("hidden_act", "silu") != "silu":
         raise EngineError(
@@ -120,12 +128,7 @@ def _config(folder: Path, record: Mapping[str, Any]) -> LlamaConfig:
         rope_scaling=None if kind == "default" else scaling,
         max_len=int(get("max_position_embeddings")),
     )
-    if config.heads % config.kv_heads or config.head_dim % 2:
-        raise EngineError(
-            "model",
-            f"{folder.name}/config.json: {config.heads} heads over {config.kv_heads} kv heads of "
-            f"{config.head_dim} channels do not go together",
-        )
+    config.check(f"{folder.name}/config.json")
     return config
 
 
@@ -141,11 +144,10 @@ def _tokenizer(
     for source in (record, generation):
         value = source.get("eos_token_id")
         eos += value if isinstance(value, list) else [value] if value is not None else []
-    adds_bos = bool(settings.get("add_bos_token", False))
-    bos = record.get("bos_token_id") if adds_bos else None
-    tokenizer: Tokenizer = Tokenizer.from_file(
-        folder / "tokenizer.json", eos_ids=eos, bos_id=bos, size=size
-    )
+    tokenizer: Tokenizer = Tokenizer.from_file(folder / "tokenizer.json", eos_ids=eos, size=size)
+    adds_bos = settings.get("add_bos_token")
+    if adds_bos is not None:  # else what tokenizer.json does decides
+        tokenizer.bos_id = record.get("bos_token_id") if adds_bos else None
     more = turn_ends(template, tokenizer.control_ids)
     tokenizer.eos_ids = tuple(dict.fromkeys([*eos, *more]))
     return tokenizer
@@ -202,4 +204,6 @@ def _weights(shards: Shards, config: LlamaConfig, *, tied: bool) -> LlamaWeights
                 down=matrix(f"{mlp}.down_proj", hidden, inner).tile(),
             )
         )
-    return LlamaWeights(embedding, tuple(layers), vector("model.norm"), head)
+    norm = vector("model.norm")
+    shards.refuse_unread(("lm_head.weight",) if tied else ())
+    return LlamaWeights(embedding, tuple(layers), norm, head)

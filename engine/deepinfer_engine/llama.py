@@ -23,6 +23,8 @@ from deepinfer_kernels.cpu import (
 )
 from numpy.typing import NDArray
 
+from .errors import EngineError
+
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
@@ -56,6 +58,30 @@ class LlamaConfig:
     rope_theta: float
     rope_scaling: Mapping[str, Any] | None
     max_len: int
+
+    def check(self, source: str) -> None:
+        """Refuse sizes that cannot be.
+
+        Args:
+            source: The file they come from.
+
+        Raises:
+            EngineError: A size is not positive, or heads and channels do not go together.
+        """
+        for name in ("vocab_size", "hidden", "inner", "heads", "kv_heads", "head_dim", "max_len"):
+            if getattr(self, name) < 1:
+                raise EngineError(
+                    "model",
+                    f"{source} says that {name} is {getattr(self, name)}",
+                    hint="Fetch the model again",
+                )
+        if self.heads % self.kv_heads or self.head_dim % 2:
+            raise EngineError(
+                "model",
+                f"{source}: {self.heads} heads over {self.kv_heads} kv heads of {self.head_dim} "
+                "channels do not go together",
+                hint="The heads must be a multiple of the kv heads, and the channels even",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,6 +43,7 @@ class Shards:
         self._progress = progress
         self.digest = hashlib.blake2b(digest_size=16)
         self._where: dict[str, tuple[NDArray[np.uint8], dict[str, Any], str]] = {}
+        self._read_names: set[str] = set()
         files = self._files()
         for file in files:
             self._index(file)
@@ -78,7 +79,9 @@ class Shards:
                 set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
             )
         except (ValueError, KeyError, AttributeError) as error:
-            raise EngineError("model", f"{index} is damaged: {error!r}") from None
+            raise EngineError(
+                "model", f"{index} is damaged: {error!r}", hint="Fetch the file again"
+            ) from None
         files = [self._folder / name for name in names]
         missing = [file.name for file in files if not file.exists()]
         if missing:
@@ -117,6 +120,7 @@ class Shards:
             raise EngineError(
                 "model",
                 f"tensor {name} in {file} is {entry['shape']}, config.json says {list(shape)}",
+                hint="Weights and config.json belong to different models; fetch both again",
             )
         kind = entry["dtype"]
         if kind not in _TYPES:
@@ -125,6 +129,7 @@ class Shards:
                 f"tensor {name} in {file} is stored as {kind}, which is not supported",
                 hint=f"Supported: {', '.join(_TYPES)}",
             )
+        self._read_names.add(name)
         first, last = entry["data_offsets"]
         raw = data[first:last].tobytes()
         self.digest.update(name.encode())
@@ -132,6 +137,26 @@ class Shards:
         self._done += last - first
         self._progress("weights", self._done, self._total)
         return kind, np.frombuffer(raw, _TYPES[kind]).reshape(shape)
+
+    def refuse_unread(self, ignored: Sequence[str]) -> None:
+        """Refuse tensors that no part of the model has asked for, as they would change it.
+
+        Args:
+            ignored: Names that may be there. So may be the rotary frequencies of older files.
+        """
+        left = {
+            name
+            for name in self._where.keys() - self._read_names
+            if name not in ignored and not name.endswith("rotary_emb.inv_freq")
+        }
+        if left:
+            name = min(left)
+            raise EngineError(
+                "model",
+                f"{self._where[name][2]} holds the tensor {name}, which a Llama model does not "
+                f"have ({len(left)} such tensors)",
+                hint="Biases, adapters and experts are not supported; use another model",
+            )
 
     def matrix(self, name: str, rows: int, columns: int) -> Weight:
         """A matrix [rows, columns]."""

@@ -19,6 +19,7 @@ _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_LLAMA3_NAMES = ("llama-bpe", "llama3")
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 
@@ -59,7 +60,7 @@ class Tokenizer:
         size: int,
     ) -> None:
         self._with_controls = library
-        self._plain = _without_controls(library)
+        self._plain = _without_controls(library, controls)
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.bos_id = bos_id
         self.vocab_size = size
@@ -72,10 +73,8 @@ class Tokenizer:
         return tuple(self.control_ids)
 
     @classmethod
-    def from_file(
-        cls, path: Path, *, eos_ids: Sequence[int], bos_id: int | None, size: int
-    ) -> Self:
-        """Read a tokenizer.json."""
+    def from_file(cls, path: Path, *, eos_ids: Sequence[int], size: int) -> Self:
+        """Read a tokenizer.json; its post-processor tells whether texts begin with an id."""
         try:
             library = Library.from_file(str(path))
         except Exception as error:
@@ -84,7 +83,9 @@ class Tokenizer:
             ) from None
         added = library.get_added_tokens_decoder()
         controls = {index: token.content for index, token in added.items()}
-        return cls(library, controls, eos_ids=eos_ids, bos_id=bos_id, size=size)
+        around = library.encode("", add_special_tokens=True).ids
+        bos = around[0] if around and around[0] not in eos_ids else None
+        return cls(library, controls, eos_ids=eos_ids, bos_id=bos, size=size)
 
     @classmethod
     def from_gguf(cls, fields: Mapping[str, Any], chat_template: str | None, size: int) -> Self:
@@ -102,11 +103,15 @@ class Tokenizer:
             )
         texts: list[str] = fields["tokenizer.ggml.tokens"]
         types: list[int] = fields.get("tokenizer.ggml.token_type", [1] * len(texts))
-        merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
+        merges = [tuple(merge.split(" ", 1)) for merge in fields.get("tokenizer.ggml.merges", ())]
         controls = {i: text for i, (text, kind_) in enumerate(zip(texts, types, strict=True))
                     if kind_ != 1}  # fmt: skip
-        library = Library(models.BPE(vocab={t: i for i, t in enumerate(texts)}, merges=merges))
-        library.pre_tokenizer = _pre_tokenizer(fields.get("tokenizer.ggml.pre", "default"))
+        pre = fields.get("tokenizer.ggml.pre", "default")
+        vocabulary = {text: index for index, text in enumerate(texts)}
+        # Llama 3 looks up whole words first, and begins texts with an id unless told otherwise.
+        llama3 = pre in _LLAMA3_NAMES
+        library = Library(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=llama3))
+        library.pre_tokenizer = _pre_tokenizer(pre)
         library.decoder = decoders.ByteLevel()
         library.add_special_tokens(
             [AddedToken(text, special=True, normalized=False) for text in controls.values()]
@@ -115,7 +120,7 @@ class Tokenizer:
         eos = [fields[name] for name in names if name in fields]
         eos += turn_ends(chat_template, {text: i for i, text in controls.items()})
         bos = fields.get("tokenizer.ggml.bos_token_id")
-        adds_bos = fields.get("tokenizer.ggml.add_bos_token", False)
+        adds_bos = fields.get("tokenizer.ggml.add_bos_token", llama3)
         return cls(library, controls, eos_ids=eos, bos_id=bos if adds_bos else None, size=size)
 
     def encode(
@@ -150,7 +155,7 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
         return byte_level
     if name == "smollm":
         return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
-    if name in ("llama-bpe", "llama3", "qwen2"):
+    if name in (*_LLAMA3_NAMES, "qwen2"):
         pattern = Regex(_QWEN2 if name == "qwen2" else _LLAMA3)
         split = pre_tokenizers.Split(pattern, "isolated")
         return pre_tokenizers.Sequence([split, by_pattern])
@@ -161,10 +166,14 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
     )
 
 
-def _without_controls(library: Library) -> Library:
+def _without_controls(library: Library, controls: Mapping[int, str]) -> Library:
+    """The same tokenizer for texts of people: it does not know that there are control tokens."""
     description = json.loads(library.to_str())
     description["added_tokens"] = []
     description["post_processor"] = None
+    vocabulary = description["model"].get("vocab")
+    if isinstance(vocabulary, dict):  # a whole word may be looked up without any merge
+        description["model"]["vocab"] = {t: i for t, i in vocabulary.items() if i not in controls}
     return Library.from_str(json.dumps(description))
 
 
