@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -237,22 +237,39 @@ def _repository(name: str, settings: Settings) -> Path:
     from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
     target = settings.cache_dir / "repositories"
-    disable_progress_bars()  # progress has one owner
-    try:
-        with progress(f"fetching {name}"):
-            if not settings.offline:
-                files = HfApi().model_info(name, files_metadata=True).siblings or []
-                wanted = [f for f in files if any(fnmatch(f.rfilename, p) for p in _PATTERNS)]
-                needed = sum(file.size or 0 for file in wanted)
-                free = shutil.disk_usage(_existing(target)).free
-                if free < needed and not target.exists():
-                    raise _disk_full(target, needed, free)
-            folder = snapshot_download(
+
+    def snapshot(*, local: bool) -> Path:
+        return Path(
+            snapshot_download(
                 name,
                 cache_dir=target,
                 allow_patterns=_PATTERNS,
-                local_files_only=settings.offline,
+                local_files_only=local,
             )
+        )
+
+    disable_progress_bars()  # progress has one owner
+    try:
+        with progress(f"fetching {name}"):
+            if settings.offline:
+                return snapshot(local=True)
+            try:
+                info = HfApi().model_info(name, files_metadata=True)
+            except Exception:  # no network: what was fetched before will do
+                with suppress(Exception):
+                    return snapshot(local=True)
+                raise
+            wanted = [
+                file
+                for file in info.siblings or []
+                if any(fnmatch(file.rfilename, pattern) for pattern in _PATTERNS)
+                and not _has(target, name, file.rfilename, info.sha)
+            ]
+            needed = sum(file.size or 0 for file in wanted)
+            free = shutil.disk_usage(_existing(target)).free
+            if free < needed:
+                raise _disk_full(target, needed, free)
+            return snapshot(local=False)
     except DiskFull:
         raise
     except Exception as error:  # which network errors there are depends on the hub's version
@@ -264,4 +281,10 @@ def _repository(name: str, settings: Settings) -> Path:
         ) from error
     finally:
         enable_progress_bars()
-    return Path(folder)
+
+
+def _has(cache: Path, name: str, file: str, revision: str | None) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(name, file, cache_dir=cache, revision=revision)
+    return isinstance(found, str)

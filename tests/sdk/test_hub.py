@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,6 +126,45 @@ def test_a_repository_in_offline_mode_names_the_three_ways_out(tmp_path):
     with pytest.raises(ModelNotFound, match="owner/name") as caught:
         hub.find_model("owner/name", settings)
     three_ways(caught.value.hint, settings)
+
+
+@pytest.fixture
+def repository(settings):
+    """A repository that was fetched before, as the hub's cache keeps it."""
+    kept = settings.cache_dir / "repositories" / "models--owner--name"
+    snapshot = kept / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("abc")
+    (snapshot / "config.json").write_text("{}")
+    return snapshot
+
+
+def _no_network(*arguments, **keywords):
+    raise ConnectionError("no route to host")
+
+
+def test_a_fetched_repository_opens_without_a_network(repository, settings, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", _no_network)
+    assert hub.find_model("owner/name", settings) == repository
+    with pytest.raises(ModelNotFound, match="no route to host") as caught:
+        hub.find_model("owner/other", settings)
+    assert "Connect once" in caught.value.hint
+
+
+def test_a_repository_that_does_not_fit_is_not_begun(repository, settings, monkeypatch):
+    files = [
+        SimpleNamespace(rfilename="config.json", size=10**18),  # here already
+        SimpleNamespace(rfilename="model.safetensors", size=10**17),
+        SimpleNamespace(rfilename="model.onnx", size=10**18),  # not wanted
+    ]
+    info = SimpleNamespace(siblings=files, sha="abc")
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *a, **k: info)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", _no_network)
+    with pytest.raises(DiskFull, match="100,000,000,000,000,000 bytes") as caught:
+        hub.find_model("owner/name", settings)
+    assert caught.value.needed == 10**17
+    assert [path.name for path in repository.iterdir()] == ["config.json"]
 
 
 def test_a_full_disk_is_seen_before_the_download(index, settings, monkeypatch):
