@@ -1,7 +1,6 @@
 """Opening, sharing, closing and forgetting sessions; Ctrl-C."""
 
 import gc
-import signal
 import subprocess
 import sys
 import threading
@@ -114,6 +113,8 @@ import os, signal, sys, threading
 from deepinfer_sdk import SamplingParams
 from deepinfer_sdk.testing import FakeSession
 
+# Programs started in the background by a shell ignore Ctrl-C from birth.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 long = SamplingParams(seed=7, max_tokens=100, ignore_eos=True)
 with FakeSession() as session:
     session.generate("warm up", sampling=SamplingParams(max_tokens=2))
@@ -146,6 +147,7 @@ with FakeSession() as session:
     assert whole.text.startswith(kept.text.rstrip("\\ufffd")), (kept.text, whole.text)
     assert 0 < len(kept.text) < len(whole.text), kept.text
     assert session.generate("hello", sampling=long).ids == whole.ids
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 print("fine")
 """
 
@@ -171,4 +173,3 @@ def test_ctrl_c_stops_the_call_keeps_the_text_and_leaves_the_session_usable(call
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "fine"
     assert done.stderr == ""
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
