@@ -1,0 +1,214 @@
+"""Planning with a fake executor: termination, budgets, replay, accounting."""
+
+import hashlib
+import random
+
+import pytest
+from deepinfer_engine import EngineConfig, FinishEvent, GenerationRequest, RequestHandle
+from deepinfer_engine.blocks import BlockPool
+from deepinfer_engine.executor import Choice
+from deepinfer_engine.loop import Loop, TokenTable
+from deepinfer_engine.sequence import Sequence
+from deepinfer_kernels.sampling import Drawn, SamplerParams, Status
+
+TABLE = TokenTable(tuple(bytes([byte]) for byte in range(256)), (0,))
+
+
+class HashExecutor:
+    """Tokens from a hash of the sequence; records every plan."""
+
+    def __init__(self):
+        self.plans = []
+
+    def start(self):
+        pass
+
+    def step(self, entries):
+        self.plans.append([(e.sequence.number, e.start, e.count, e.samples) for e in entries])
+        return [self.choice(e.sequence) for e in entries if e.samples]
+
+    @staticmethod
+    def choice(sequence):
+        digest = hashlib.blake2b(repr((sequence.params.seed, sequence.tokens)).encode()).digest()
+        token = 0 if digest[0] < 8 else 1 + digest[1] % 255
+        return Choice(Drawn(token=token, status=Status.OK))
+
+
+class Bench:
+    """A loop driven by hand."""
+
+    def __init__(self, config, num_blocks):
+        self.executor = HashExecutor()
+        self.now = 0.0
+        self.loop = Loop(self.executor, TABLE, config, num_blocks, clock=lambda: self.now)
+        self.sequences = []
+
+    def submit(self, number, prompt, max_tokens, priority=0, deadline=None):
+        request = GenerationRequest(
+            prompt_ids=tuple(prompt),
+            sampling=SamplerParams(seed=number),
+            max_tokens=max_tokens,
+            priority=priority,
+            deadline_s=deadline,
+        )
+        handle = RequestHandle(1, 10_000, self.loop.cancel)
+        sequence = Sequence.open(
+            number, request, 0, handle, max_tokens=max_tokens, banned=(), now=self.now
+        )
+        self.loop.admit([sequence])
+        self.sequences.append(sequence)
+        return sequence
+
+    def finish(self, sequence):
+        events = []
+        while (event := sequence.handle.next_event(timeout=0)) is not None:
+            events.append(event)
+        assert isinstance(events[-1], FinishEvent)
+        assert [i for e in events[:-1] for i in e.ids] == list(events[-1].ids)
+        return events[-1]
+
+
+def scenario(seed, config, num_blocks):
+    """Random arrivals and cancellations; returns the bench at rest."""
+    rng = random.Random(seed)
+    bench = Bench(config, num_blocks)
+    limit = num_blocks * config.block_tokens
+    left, number = 30, 0
+    for _ in range(5000):
+        if left and rng.random() < 0.3:
+            prompt = [rng.randrange(1, 256) for _ in range(rng.randint(1, limit // 2))]
+            bench.submit(number, prompt, rng.randint(1, limit - len(prompt)), rng.randrange(2))
+            number, left = number + 1, left - 1
+        if rng.random() < 0.02:
+            bench.loop.cancel(rng.choice(bench.sequences).handle) if bench.sequences else None
+        oldest = min(bench.loop.scheduler.running, key=lambda s: s.admitted, default=None)
+        bench.loop.turn()
+        pool = bench.loop.pool
+        held = [b for s in bench.loop.scheduler.running for b in s.blocks]
+        assert len(held) == len(set(held)) == pool.used
+        assert pool.used + pool.free == pool.total
+        if oldest is not None and not oldest.closed:
+            assert oldest.admitted is not None, "the oldest running sequence was preempted"
+        for sequence in bench.loop.scheduler.running:
+            assert sequence.computed <= len(sequence.blocks) * config.block_tokens
+        if not left and not bench.loop.scheduler.running and not bench.loop.scheduler.waiting:
+            return bench
+    raise AssertionError("requests are left after 5000 steps")
+
+
+CONFIGS = [
+    (EngineConfig(block_tokens=4, max_slots=6, max_step_tokens=24, chunk=7, prefill_floor=6), 12),
+    (EngineConfig(block_tokens=2, max_slots=3, max_step_tokens=3, chunk=1, prefill_floor=1), 9),
+    (EngineConfig(block_tokens=8, max_slots=16, max_step_tokens=64, chunk=64), 10),
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("config", "num_blocks"), CONFIGS)
+def test_every_request_ends_and_budgets_hold(seed, config, num_blocks):
+    bench = scenario(seed, config, num_blocks)
+    for plan in bench.executor.plans:
+        assert 0 < sum(count for _, _, count, _ in plan) <= config.max_step_tokens
+        assert len(plan) <= config.max_slots
+        assert all(count <= config.chunk for _, _, count, _ in plan)
+    for sequence in bench.sequences:
+        end = bench.finish(sequence)
+        assert end.reason in ("stop", "length", "cancelled")
+        assert end.usage.completion_tokens <= sequence.max_tokens
+    assert bench.loop.pool.used == 0
+
+
+def test_some_scenario_preempts():
+    assert any(scenario(s, *CONFIGS[0]).loop.scheduler.preemptions for s in range(12))
+
+
+@pytest.mark.parametrize(("config", "num_blocks"), CONFIGS)
+def test_equal_commands_give_equal_plans(config, num_blocks):
+    assert scenario(3, config, num_blocks).executor.plans == (
+        scenario(3, config, num_blocks).executor.plans
+    )
+
+
+def test_outputs_do_not_depend_on_the_schedule():
+    """Tokens come from the sequence alone, so every schedule must give the same ones."""
+    outputs = []
+    for config, num_blocks in CONFIGS:
+        bench = Bench(config, num_blocks)
+        for number in range(8):
+            bench.submit(number, [1 + number] * (1 + number), 9)
+        while bench.loop.scheduler.running or bench.loop.scheduler.waiting:
+            bench.loop.turn()
+        outputs.append([bench.finish(s).ids for s in bench.sequences])
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_cancelling_at_every_step_frees_everything():
+    config, num_blocks = CONFIGS[0]
+    for step in range(40):
+        bench = Bench(config, num_blocks)
+        for number in range(4):
+            bench.submit(number, [7] * (3 * number + 1), 10)
+        for _ in range(step):
+            bench.loop.turn()
+        bench.loop.cancel(bench.sequences[1].handle)
+        assert not bench.sequences[1].blocks
+        while bench.loop.scheduler.running or bench.loop.scheduler.waiting:
+            bench.loop.turn()
+        assert bench.loop.pool.used == 0
+        bench.finish(bench.sequences[1])
+
+
+def test_deadlines_end_requests_that_wait_or_run():
+    bench = Bench(EngineConfig(block_tokens=4, max_slots=1, max_step_tokens=8), 8)
+    bench.executor.choice = lambda sequence: Choice(Drawn(token=1, status=Status.OK))
+    running = bench.submit(0, [5] * 4, 20, deadline=5.0)
+    waiting = bench.submit(1, [5] * 4, 20, deadline=3.0)
+    bench.loop.turn()
+    bench.now = 3.0
+    bench.loop.turn()
+    assert bench.finish(waiting).reason == "timeout"
+    assert not running.closed
+    bench.now = 5.0
+    bench.loop.turn()
+    assert bench.finish(running).reason == "timeout"
+    assert bench.loop.pool.used == 0
+
+
+def test_higher_priority_goes_first():
+    bench = Bench(EngineConfig(block_tokens=4, max_slots=1, max_step_tokens=8), 8)
+    low = bench.submit(0, [5], 5)
+    high = bench.submit(1, [6], 5, priority=1)
+    bench.loop.turn()
+    assert high.admitted is not None
+    assert low.admitted is None
+
+
+def test_block_pool_against_a_naive_model():
+    rng = random.Random(0)
+    pool = BlockPool(40, 4)
+    held = []
+    for _ in range(20_000):
+        choice = rng.random()
+        if choice < 0.45:
+            count = rng.randint(1, 6)
+            if count <= pool.free:
+                held.append(pool.take(count))
+            else:
+                with pytest.raises(ValueError, match="free"):
+                    pool.take(count)
+        elif choice < 0.6 and held:
+            blocks = list(rng.choice(held))
+            pool.share(blocks)
+            held.append(blocks)
+        elif held:
+            pool.release(held.pop(rng.randrange(len(held))))
+        in_use = {block for blocks in held for block in blocks}
+        assert pool.used == len(in_use)
+        assert pool.free == 40 - len(in_use)
+    for blocks in held:
+        pool.release(blocks)
+    assert pool.free == 40
+    with pytest.raises(ValueError, match="twice"):
+        pool.release([3])
+    with pytest.raises(ValueError, match="free block"):
+        pool.share([3])
