@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,14 @@ def load_gguf(path: Path, progress: Progress) -> LoadedModel:
             f"{path.name} has the architecture {architecture!r}, which is not supported",
             hint=f"Supported architectures: {', '.join(_ARCHITECTURES)}",
         )
-    config = _config(path, fields, tensors)
+    reader = _Reader(path, tensors, progress)
+    config = _config(path, fields)
+    if "rope_freqs.weight" in tensors:  # Llama 3.1's scaling, worked out by the converter
+        factors = reader.vector("rope_freqs.weight", config.head_dim // 2)
+        config = replace(config, rope_factors=tuple(factors.tolist()))
     template = fields.get("tokenizer.chat_template")
     tokenizer = Tokenizer.from_gguf(fields, template, config.vocab_size)
-    weights = _Reader(path, tensors, progress).weights(config)
+    weights = reader.weights(config)
     texts = fields["tokenizer.ggml.tokens"]
     special = {
         f"{name}_token": texts[fields[f"tokenizer.ggml.{name}_token_id"]]
@@ -82,9 +87,7 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, gguf.ReaderTensor]]:
     return fields, tensors
 
 
-def _config(
-    path: Path, fields: Mapping[str, Any], tensors: Mapping[str, gguf.ReaderTensor]
-) -> LlamaConfig:
+def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
     def get(name: str, default: Any = None) -> Any:
         value = fields.get(f"llama.{name}", default)
         if value is None:
@@ -95,10 +98,10 @@ def _config(
 
     hidden, heads = int(get("embedding_length")), int(get("attention.head_count"))
     scaling = fields.get("llama.rope.scaling.type", "none")
-    if scaling not in ("none", "") or "rope_freqs.weight" in tensors:
+    if scaling not in ("none", ""):
         raise EngineError(
             "model",
-            f"{path.name} scales its rotary embedding, which is not supported for GGUF files",
+            f"{path.name} scales its rotary embedding by {scaling!r}, which is not supported",
             hint="Use the model's safetensors folder",
         )
     if "tokenizer.ggml.tokens" not in fields:

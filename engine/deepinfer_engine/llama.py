@@ -45,6 +45,7 @@ class LlamaConfig:
         rope_theta: Base of the rotary frequencies.
         rope_scaling: Hugging Face record of the rotary scaling, or None.
         max_len: Longest sequence the model was made for.
+        rope_factors: What each rotary frequency is divided by (head_dim / 2 numbers), or None.
     """
 
     vocab_size: int
@@ -58,6 +59,7 @@ class LlamaConfig:
     rope_theta: float
     rope_scaling: Mapping[str, Any] | None
     max_len: int
+    rope_factors: tuple[float, ...] | None = None
 
     def check(self, source: str) -> None:
         """Refuse sizes that cannot be.
@@ -160,7 +162,7 @@ class LlamaModel:
     def __init__(self, config: LlamaConfig, weights: LlamaWeights, length: int) -> None:
         self.config = config
         self.weights = weights
-        self._tables = rope_tables(config.head_dim, config.rope_theta, length, config.rope_scaling)
+        self._tables = _rotary(config, length)
 
     def forward(self, rows: Rows, cache: LlamaCache) -> Floats:
         """Logits float32 [W, vocab_size] of the wanted rows; fills the cache at `rows.slots`."""
@@ -186,3 +188,13 @@ class LlamaModel:
             x = x + linear(silu_mul(linear(normed, layer.gate_up)), layer.down)
         last = rms_norm(np.ascontiguousarray(x[rows.wanted]), weights.norm, config.norm_eps)
         return linear(last, weights.head)
+
+
+def _rotary(config: LlamaConfig, length: int) -> tuple[Floats, Floats]:
+    """Cosines and sines float32 [length, head_dim / 2]."""
+    if config.rope_factors is None:
+        return rope_tables(config.head_dim, config.rope_theta, length, config.rope_scaling)
+    exponents = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
+    frequency = config.rope_theta**-exponents / np.array(config.rope_factors)
+    angle = np.outer(np.arange(length, dtype=np.float64), frequency)
+    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)

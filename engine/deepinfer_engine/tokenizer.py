@@ -110,7 +110,14 @@ class Tokenizer:
         vocabulary = {text: index for index, text in enumerate(texts)}
         # Llama 3 looks up whole words first, and begins texts with an id unless told otherwise.
         llama3 = pre in _LLAMA3_NAMES
-        library = Library(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=llama3))
+        try:
+            library = Library(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=llama3))
+        except Exception as error:
+            raise EngineError(
+                "model",
+                f"the tokenizer of this GGUF file is damaged: {error}",
+                hint="Fetch the file again",
+            ) from None
         library.pre_tokenizer = _pre_tokenizer(pre)
         library.decoder = decoders.ByteLevel()
         library.add_special_tokens(
