@@ -21,7 +21,7 @@ demo: .venv/ready model
 	@$(RUN) examples/first_steps.py
 
 test: .venv/ready-dev model
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n $(WORKERS)
+	NUMBA_NUM_THREADS=2 $(RUN) -m pytest -q -n $(WORKERS)
 
 check: format lint types layers length test install-check
 
