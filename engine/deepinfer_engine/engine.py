@@ -192,7 +192,9 @@ class Engine:
         prompt = len(request.prompt_ids)
         if not prompt:
             raise EngineError("invalid", "the prompt has no tokens", hint="Pass at least one")
-        wrong = [i for i in (*request.prompt_ids, *request.stop_ids) if not 0 <= i < size]
+        biased = (token for token, _ in request.sampling.logit_bias)
+        named = (*request.prompt_ids, *request.stop_ids, *request.sampling.banned, *biased)
+        wrong = [i for i in named if not 0 <= i < size]
         if wrong:
             raise EngineError("invalid", f"token {wrong[0]} is outside 0 to {size - 1}")
         if request.n < 1:

@@ -1,4 +1,4 @@
-"""Llama models from GGUF files, read with the `gguf` package. Quantised weights stay quantised."""
+"""Llama models from GGUF files. Quantised weights stay quantised."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 from deepinfer_kernels.cpu import Weight, concat_rows
 from numpy.typing import NDArray
 
 from .errors import EngineError
+from .gguf_header import GGUFTensor, read_header
 from .llama import LlamaConfig, LlamaLayer, LlamaWeights
 from .model import LoadedModel, Progress
 from .tokenizer import Tokenizer
@@ -29,7 +29,7 @@ def load_gguf(path: Path, progress: Progress) -> LoadedModel:
     Raises:
         EngineError: It is damaged, or of an unsupported kind.
     """
-    fields, tensors = _open(path)
+    fields, tensors = read_header(path)
     architecture = fields.get("general.architecture")
     if architecture not in _ARCHITECTURES:
         raise EngineError(
@@ -61,30 +61,6 @@ def load_gguf(path: Path, progress: Progress) -> LoadedModel:
         chat_template=template,
         special_tokens=special,
     )
-
-
-def _open(path: Path) -> tuple[dict[str, Any], dict[str, gguf.ReaderTensor]]:
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-        if magic != b"GGUF":
-            raise EngineError(
-                "model",
-                f"{path.name} is not a GGUF file: it begins with {magic!r}",
-                hint="Pass a .gguf file, or a folder with config.json and safetensors",
-            )
-        reader = gguf.GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {tensor.name: tensor for tensor in reader.tensors}
-    except EngineError:
-        raise
-    except Exception as error:
-        raise EngineError(
-            "model",
-            f"{path.name} is damaged or truncated ({path.stat().st_size} bytes): {error}",
-            hint="Fetch the file again",
-        ) from None
-    return fields, tensors
 
 
 def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
@@ -130,13 +106,11 @@ def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
 class _Reader:
     """Reads tensors by name, checking shape and type."""
 
-    def __init__(
-        self, path: Path, tensors: Mapping[str, gguf.ReaderTensor], progress: Progress
-    ) -> None:
+    def __init__(self, path: Path, tensors: Mapping[str, GGUFTensor], progress: Progress) -> None:
         self._path = path
         self._tensors = tensors
         self._progress = progress
-        self._total = sum(tensor.n_bytes for tensor in tensors.values())
+        self._total = sum(tensor.data.size for tensor in tensors.values())
         self._done = 0
         self._unread = set(tensors)
 
@@ -184,53 +158,57 @@ class _Reader:
             parts = tuple(Weight.from_float32(part.dense()) for part in parts)
         return concat_rows(parts).tile()
 
-    def _tensor(self, name: str, shape: tuple[int, ...]) -> gguf.ReaderTensor:
+    def _tensor(self, name: str, shape: tuple[int, ...]) -> GGUFTensor:
         tensor = self._tensors.get(name)
         if tensor is None:
             raise EngineError(
                 "model", f"{self._path.name} lacks the tensor {name}", hint="Fetch the file again"
             )
-        found = tuple(int(size) for size in reversed(tensor.shape))
-        if found != shape:
+        if tensor.shape != shape:
             raise EngineError(
                 "model",
-                f"tensor {name} of {self._path.name} is {list(found)}, expected {list(shape)}",
+                f"tensor {name} of {self._path.name} is {list(tensor.shape)}, expected "
+                f"{list(shape)}",
                 hint="Fetch the file again; if it stays so, its metadata is wrong",
             )
-        kind = tensor.tensor_type.name
-        if kind not in _KINDS:
+        if tensor.kind not in _KINDS:
             raise EngineError(
                 "model",
-                f"tensor {name} of {self._path.name} is stored as {kind}, which is not supported",
+                f"tensor {name} of {self._path.name} is stored as {tensor.kind}, which is "
+                "not supported",
                 hint=f"Supported: {', '.join(_KINDS)}",
             )
         self._unread.discard(name)
-        self._done += int(tensor.n_bytes)
+        self._done += tensor.data.size
         self._progress("weights", self._done, self._total)
         return tensor
 
     def matrix(self, name: str, rows: int, columns: int) -> Weight:
         """A matrix [rows, columns]."""
         tensor = self._tensor(name, (rows, columns))
-        kind = tensor.tensor_type.name
-        data: NDArray[Any] = np.asarray(tensor.data)
+        kind, data = tensor.kind, tensor.data
         if kind in _BLOCK_KINDS:
             return Weight.from_gguf_blocks(kind, data.reshape(rows, -1))  # type: ignore[arg-type]
         if kind == "BF16":
-            return Weight.from_bfloat16_bits(data.view(np.uint16).reshape(rows, columns))
-        return Weight.from_float32(data.astype(np.float32).reshape(rows, columns))
+            return Weight.from_bfloat16_bits(data.view(np.uint16).reshape(rows, columns).copy())
+        return Weight.from_float32(_floats(tensor).reshape(rows, columns))
 
     def vector(self, name: str, size: int) -> NDArray[np.float32]:
         """A vector [size] in float32."""
         tensor = self._tensor(name, (size,))
-        if tensor.tensor_type.name not in ("F32", "F16"):
+        if tensor.kind not in ("F32", "F16"):
             raise EngineError(
                 "model",
-                f"tensor {name} of {self._path.name} is {tensor.tensor_type.name}, expected F32 "
-                "or F16",
+                f"tensor {name} of {self._path.name} is {tensor.kind}, expected F32 or F16",
                 hint="Convert the model again",
             )
-        return np.asarray(tensor.data).astype(np.float32).reshape(size)
+        return _floats(tensor)
+
+
+def _floats(tensor: GGUFTensor) -> NDArray[np.float32]:
+    """The values of an F32 or F16 tensor, copied out of the file."""
+    stored = np.float32 if tensor.kind == "F32" else np.float16
+    return tensor.data.view(stored).astype(np.float32)
 
 
 def _halves(heads: int, head_dim: int) -> NDArray[np.intp]:

@@ -121,7 +121,13 @@ class Loop:
         for sequence in sequences:
             self._live.append(sequence)
             constraint = sequence.request.constraint
-            if constraint is not None and constraint.complete(sequence.state):
+            try:
+                empty = constraint is not None and constraint.complete(sequence.state)
+            except Exception as error:
+                failure = EngineError("grammar_dead", f"the constraint failed: {error!r}")
+                self._close(sequence, "error", error=failure)
+                continue
+            if empty:
                 self._close(sequence, "stop")  # the empty text, and nothing else
             else:
                 self.scheduler.add(sequence)

@@ -121,7 +121,7 @@ def load_model(
         raise EngineError(
             "memory", f"the weights of {path.name} do not fit into memory", hint="Use a smaller one"
         ) from None
-    except (KeyError, TypeError, ValueError, IndexError, OSError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError) as error:
         raise EngineError(
             "model", f"{path.name} holds something unexpected: {error!r}", hint="Fetch it again"
         ) from error

@@ -110,6 +110,8 @@ def test_one_request_fails_and_seven_are_equal_to_a_clean_run(start, tiny, fault
         ({"prompt_ids": (1,) * 600}, "too_long", "600 tokens.*512"),
         ({"prompt_ids": (99_999,)}, "invalid", "99999"),
         ({"prompt_ids": (-1,)}, "invalid", "-1"),
+        ({"sampling": SamplerParams(banned=(99_998,))}, "invalid", "99998"),
+        ({"sampling": SamplerParams(logit_bias=((99_997, 1.0),))}, "invalid", "99997"),
         ({"max_tokens": 0}, "invalid", "max_tokens is 0"),
         ({"n": 0}, "invalid", "n is 0"),
         ({"stop": ("",)}, "invalid", "empty"),

@@ -4,7 +4,10 @@ import gguf
 import numpy as np
 import pytest
 from deepinfer_engine import EngineError, load_model
+from deepinfer_engine.gguf_header import read_header
 from deepinfer_engine.llama import LlamaCache, LlamaModel, Rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 HIDDEN, INNER, HEADS, KV_HEADS, LAYERS, VOCAB = 64, 96, 4, 2, 2, 40
 KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
@@ -196,3 +199,42 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, share):
     with pytest.raises(EngineError, match=r"cut\.gguf") as caught:
         load_model(path)
     assert caught.value.kind == "model"
+
+
+@pytest.fixture(scope="module")
+def small_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gguf") / "changed.gguf"
+    write(path, random_weights(), lambda name: "Q8_0")
+    return path, path.read_bytes()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 3200), st.integers(0, 255), st.integers(1, 9))
+def test_changed_bytes_are_refused_or_make_another_model(small_file, at, value, count):
+    """Nothing but our own error comes out of a header that lies."""
+    path, data = small_file
+    path.write_bytes(data[:at] + bytes([value]) * count + data[at + count :])
+    refused = None
+    try:
+        load_model(path)
+    except EngineError as error:
+        refused = error
+    if refused is not None:
+        assert refused.kind in ("model", "memory")
+        assert refused.hint
+
+
+def test_the_header_is_read_as_the_gguf_package_reads_it(smollm2_path):
+    fields, tensors = read_header(smollm2_path)
+    reader = gguf.GGUFReader(smollm2_path)
+    names = ("general.architecture", "llama.rope.freq_base", "tokenizer.ggml.merges",
+             "tokenizer.ggml.token_type", "llama.block_count")  # fmt: skip
+    for name in names:
+        assert fields[name] == reader.fields[name].contents()
+    for tensor in reader.tensors[:40]:
+        mine = tensors[tensor.name]
+        assert (list(mine.shape), mine.kind) == (
+            tensor.shape.tolist()[::-1],
+            tensor.tensor_type.name,
+        )
+        assert mine.data.tobytes() == tensor.data.tobytes()
