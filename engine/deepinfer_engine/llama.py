@@ -6,6 +6,7 @@ that row and its sequence's cache alone, bit for bit (see `deepinfer_kernels.cpu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,13 @@ from .errors import EngineError
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
+
+_LLAMA3_SCALING = (
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "original_max_position_embeddings",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,8 @@ class LlamaConfig:
             source: The file they come from.
 
         Raises:
-            EngineError: A size is not positive, or heads and channels do not go together.
+            EngineError: A size or a number is not positive, or heads and channels do not go
+                together.
         """
         for name in ("vocab_size", "hidden", "inner", "heads", "kv_heads", "head_dim", "max_len"):
             if getattr(self, name) < 1:
@@ -84,6 +93,18 @@ class LlamaConfig:
                 "channels do not go together",
                 hint="The heads must be a multiple of the kv heads, and the channels even",
             )
+        numbers = {"norm_eps": self.norm_eps, "rope_theta": self.rope_theta}
+        if self.rope_scaling is not None:
+            numbers |= {name: float(self.rope_scaling.get(name, 0)) for name in _LLAMA3_SCALING}
+            low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
+            numbers["high_freq_factor - low_freq_factor"] = high - low
+        for name, value in numbers.items():
+            if not 0 < value < math.inf:
+                raise EngineError(
+                    "model",
+                    f"{source} says that {name} is {value}; it must be a number above 0",
+                    hint="Fetch the model again",
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .config import EngineConfig
 from .cpu_executor import CpuExecutor
@@ -114,7 +115,7 @@ def load_model(
         raise EngineError("model", f"{path} does not exist or cannot be read", hint="Check it")
     report: Progress = progress if progress is not None else _silent
     try:
-        return load_folder(path, report) if path.is_dir() else load_gguf(path, report)
+        model = load_folder(path, report) if path.is_dir() else load_gguf(path, report)
     except EngineError:
         raise
     except MemoryError:
@@ -125,6 +126,22 @@ def load_model(
         raise EngineError(
             "model", f"{path.name} holds something unexpected: {error!r}", hint="Fetch it again"
         ) from error
+    _check_ids(path, model.tokenizer)
+    return model
+
+
+def _check_ids(path: Path, tokenizer: Tokenizer) -> None:
+    """Refuse end- and begin-of-text ids that are no token ids."""
+    named: list[Any] = [*tokenizer.eos_ids]
+    named += [] if tokenizer.bos_id is None else [tokenizer.bos_id]
+    for i in named:
+        if not isinstance(i, int) or not 0 <= i < tokenizer.vocab_size:
+            raise EngineError(
+                "model",
+                f"{path.name} begins or ends texts with the token {i!r}, which is not one of its "
+                f"{tokenizer.vocab_size} tokens",
+                hint="Fetch the model again",
+            )
 
 
 def _silent(label: str, done: int, total: int) -> None:

@@ -59,13 +59,14 @@ class Tokenizer:
         bos_id: int | None,
         size: int,
     ) -> None:
+        description = json.loads(library.to_str())
         self._with_controls = library
-        self._plain = _without_controls(library, controls)
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.bos_id = bos_id
         self.vocab_size = size
         self.control_ids = {text: index for index, text in controls.items()}
-        self.token_bytes = _token_bytes(library, controls, size)
+        self.token_bytes = _token_bytes(library, description.get("decoder") or {}, controls, size)
+        self._plain = _without_controls(description, controls)
 
     @property
     def control_texts(self) -> tuple[str, ...]:
@@ -173,9 +174,8 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
     )
 
 
-def _without_controls(library: Library, controls: Mapping[int, str]) -> Library:
+def _without_controls(description: dict[str, Any], controls: Mapping[int, str]) -> Library:
     """The same tokenizer for texts of people: it does not know that there are control tokens."""
-    description = json.loads(library.to_str())
     description["added_tokens"] = []
     description["post_processor"] = None
     vocabulary = description["model"].get("vocab")
@@ -185,7 +185,7 @@ def _without_controls(library: Library, controls: Mapping[int, str]) -> Library:
 
 
 def _token_bytes(
-    library: Library, controls: Mapping[int, str], size: int
+    library: Library, decoder: Mapping[str, Any], controls: Mapping[int, str], size: int
 ) -> tuple[bytes | None, ...]:
     vocabulary = library.get_vocab(with_added_tokens=False)
     most = max([*vocabulary.values(), *controls], default=-1) + 1
@@ -195,7 +195,6 @@ def _token_bytes(
             f"the tokenizer has {most} token ids, the model only {size}",
             hint="The tokenizer belongs to another model",
         )
-    decoder = json.loads(library.to_str()).get("decoder") or {}
     kinds = {part.get("type") for part in [decoder, *decoder.get("decoders", [])]}
     table: list[bytes | None] = [None] * size
     if "ByteLevel" in kinds:

@@ -212,3 +212,80 @@ def test_block_pool_against_a_naive_model():
         pool.release([3])
     with pytest.raises(ValueError, match="free block"):
         pool.share([3])
+
+
+def endless(config, num_blocks):
+    """A bench whose sequences end by length only."""
+    bench = Bench(config, num_blocks)
+    bench.executor.choice = lambda sequence: Choice(Drawn(token=1, status=Status.OK))
+    return bench
+
+
+def test_decoding_sequences_leave_rows_to_a_prompt():
+    config = EngineConfig(block_tokens=4, max_slots=9, max_step_tokens=9, prefill_floor=8, chunk=16)
+    bench = endless(config, 200)
+    for number in range(8):
+        bench.submit(number, [5], 60)
+    bench.loop.turn()
+    bench.submit(8, [5] * 40, 5)
+    for _ in range(10):
+        bench.loop.turn()
+        plan = {number: count for number, _, count, _ in bench.executor.plans[-1]}
+        assert plan[8] == 4, "half of a step is the most that is kept"
+        assert [plan[number] for number in range(5)] == [1] * 5
+    bench.loop.turn()
+    assert [count for _, _, count, _ in bench.executor.plans[-1]] == [1] * 9
+
+
+@pytest.mark.parametrize("why", ["slots", "blocks"])
+def test_a_prompt_that_cannot_start_takes_no_rows_from_others(why):
+    slots = 4 if why == "slots" else 5
+    config = EngineConfig(
+        block_tokens=4, max_slots=slots, max_step_tokens=slots, prefill_floor=8, watermark=0.0
+    )
+    bench = endless(config, 12)
+    for number in range(4):
+        bench.submit(number, [5], 11)
+    bench.loop.turn()
+    assert len(bench.executor.plans[-1]) == 4
+    bench.submit(4, [5] * 44, 1)
+    if why == "blocks":  # one row less than the prompt needs is free
+        taken = bench.loop.pool.take(bench.loop.pool.free)
+    for _ in range(3):
+        bench.loop.turn()
+        assert [entry[0] for entry in bench.executor.plans[-1]] == [0, 1, 2, 3]
+    if why == "blocks":
+        bench.loop.pool.release(taken)
+    while bench.loop.scheduler.running or bench.loop.scheduler.waiting:
+        bench.loop.turn()
+    assert [bench.finish(s).reason for s in bench.sequences] == ["length"] * 5
+
+
+def test_few_may_pass_a_prompt_that_does_not_fit_yet():
+    config = EngineConfig(block_tokens=4, max_slots=16, chunk=64, watermark=0.0, admit_lookahead=2)
+    bench = endless(config, 16)
+    holder = bench.submit(0, [5] * 20, 30)
+    bench.loop.turn()
+    big = bench.submit(1, [5] * 60, 2)
+    small = [bench.submit(number, [5], 2) for number in range(2, 8)]
+    order = []
+    while bench.loop.scheduler.running or bench.loop.scheduler.waiting:
+        bench.loop.turn()
+        order += [e[0] for e in bench.executor.plans[-1] if e[0] not in order]
+    assert order[:4] == [0, 2, 3, 1]
+    assert sorted(order[4:]) == [4, 5, 6, 7]
+    assert all(bench.finish(s).reason == "length" for s in [holder, big, *small])
+
+
+def test_a_sequence_that_was_preempted_often_goes_before_newcomers():
+    bench = endless(EngineConfig(block_tokens=4, max_slots=1, preempt_boost=1), 8)
+    running = bench.submit(0, [5] * 4, 12)
+    bench.loop.turn()
+    late = bench.submit(5, [5] * 4, 4)
+    bench.submit(1, [5] * 4, 4)
+    late.preemptions = 1
+    while not running.closed:
+        bench.loop.turn()
+    bench.loop.turn()
+    assert late.admitted is not None
+    assert bench.sequences[2].admitted is None
