@@ -3,8 +3,9 @@
 import dataclasses
 import random
 
+import numba
 import pytest
-from deepinfer_engine import GenerationRequest
+from deepinfer_engine import Engine, EngineConfig, GenerationRequest, load_model
 from deepinfer_kernels.sampling import SamplerParams
 from engine_helpers import collect, essence, mixed_requests
 
@@ -88,3 +89,32 @@ def test_a_prompt_continued_with_its_output_goes_on_alike(start):
     whole = run(engine, [request])[0][0].ids
     again = dataclasses.replace(request, prompt_ids=(5, 6, 7, *whole[:9]), max_tokens=11)
     assert run(engine, [again])[0][0].ids == whole[9:]
+
+
+def test_the_number_of_threads_does_not_matter(tiny, requests, alone):
+    most = int(numba.config.NUMBA_NUM_THREADS)
+    for threads in {1, min(2, most), most, None}:
+        engine = Engine(tiny, EngineConfig(threads=threads))
+        assert run(engine, requests) == alone
+        engine.close()
+
+
+def test_the_embedded_model_gives_the_same_alone_and_preempted(smollm2_path):
+    model = load_model(smollm2_path)
+    texts = ("The capital of Peru is", "def add(a, b):\n", "Once upon a time there")
+    requests = [
+        GenerationRequest(
+            tuple(model.tokenizer.encode(text * 2)),
+            SamplerParams(temperature=0.9, seed=seed, logprobs=1),
+            max_tokens=10,
+            ignore_eos=True,
+        )
+        for seed, text in enumerate(texts)
+    ]
+    engine = Engine(model, EngineConfig(threads=1))
+    alone = [run(engine, [request])[0] for request in requests]
+    engine.close()
+    engine = Engine(model, EngineConfig(threads=1, chunk=5, block_tokens=4, num_blocks=10))
+    assert run(engine, requests) == alone
+    assert engine.stats().preemptions > 0
+    engine.close()
