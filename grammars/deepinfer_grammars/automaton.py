@@ -8,6 +8,7 @@ told apart within the longest token share their mask. States are built on demand
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,15 @@ from .derivative import moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge, EmptyConstraint
 from .grammar import Grammar, too_deep
+from .lookahead import shorten
 from .node import Kind, Node
+from .repeat_index import Level, RepeatIndex, is_prefix_code, longest_rest
+from .token_distance import TokenDistance
 from .vocabulary import Vocabulary
 
 DEAD = 0
 _UNKNOWN = -1
 _FAR = np.int32(2**31 - 1)
-_LONGEST_PATH = 1 << 16
 _NARROWED_KEPT = 256
 
 
@@ -82,8 +85,11 @@ class TokenAutomaton:
             self._expanded[DEAD] = True
             self._rows: dict[Node, _Row] = {}
             self._row_of: dict[int, tuple[_Row, int]] = {}
+            self._indexes: dict[Node, RepeatIndex] = {}
             self._next: dict[int, tuple[int, int]] = {}
-            self._tokens_left: dict[int, int] = {}
+            self._tokens_left = TokenDistance(
+                vocabulary, self._step, lambda state: int(self._fewest[state])
+            )
             self._narrowed: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = (
                 OrderedDict()
             )
@@ -158,7 +164,7 @@ class TokenAutomaton:
     def fewest_tokens(self, state: int) -> int:
         """A number of tokens that suffices to complete the text from `state`."""
         with self._lock:
-            return self._fewest_tokens(state)
+            return self._tokens_left(state)
 
     def stats(self) -> AutomatonStats:
         """Sizes of the tables now."""
@@ -238,16 +244,21 @@ class TokenAutomaton:
         if known is not None:
             return known
         with self._lock:
-            key, extra = self._shorten(self._nodes[state], self.vocabulary.longest)
+            key, extra = shorten(
+                self.grammar.pool, self._distance, self._nodes[state], self.vocabulary.longest
+            )
             row = self._rows.get(key)
             if row is None:
-                representative = state if key is self._nodes[state] else self._intern(key)
-                tokens, ends = self._walk_vocabulary(representative)
-                farthest = int(self._fewest[ends].max()) if len(ends) else 0
-                row = _Row(self._words(state, tokens), farthest)
+                row = self._repeat_row(key) or self._walked_row(state, key)
                 self._rows[key] = row
             self._row_of[state] = (row, extra)
             return row, extra
+
+    def _walked_row(self, state: int, key: Node) -> _Row:
+        representative = state if key is self._nodes[state] else self._intern(key)
+        tokens, ends = self._walk_vocabulary(representative)
+        farthest = int(self._fewest[ends].max()) if len(ends) else 0
+        return _Row(self._words(state, tokens), farthest)
 
     def _words(self, state: int, tokens: NDArray[np.int32]) -> NDArray[np.uint32]:
         words = self.vocabulary.pack(tokens)
@@ -265,7 +276,7 @@ class TokenAutomaton:
             tokens, ends = self._walk_vocabulary(state)
             keep = self._fewest[ends] <= budget - 1
             for end in np.unique(ends[~keep]):
-                if self._fewest_tokens(int(end)) <= budget - 1:
+                if self._tokens_left(int(end)) <= budget - 1:
                     keep |= ends == end
             result = (self._words(state, tokens[keep]), not bool(keep.all()))
             self._narrowed[state, budget] = result
@@ -275,17 +286,31 @@ class TokenAutomaton:
 
     def _walk_vocabulary(self, state: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """All tokens that fit after `state`, and the state behind each."""
+        return self._tokens_below(np.zeros(1, np.int32), np.full(1, state, np.int32))
+
+    def _tokens_below(
+        self, nodes: NDArray[np.int32], states: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Tokens below (not at) live trie nodes that were reached in `states`."""
+        found = [
+            (children[live], after[live])
+            for _, children, after, live in self._levels(nodes, states)
+        ]
+        if not found:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        tokens = self.vocabulary.token_at[np.concatenate([nodes for nodes, _ in found])]
+        is_token = tokens >= 0
+        return tokens[is_token], np.concatenate([after for _, after in found])[is_token]
+
+    def _levels(self, nodes: NDArray[np.int32], states: NDArray[np.int32]) -> Iterator[Level]:
+        """Walk down the trie level by level, expanding states on the way."""
         trie = self.vocabulary
-        nodes = np.zeros(1, np.int32)
-        states = np.full(1, state, np.int32)
-        found_nodes = []
-        found_states = []
-        while True:
+        while len(nodes):
             counts = trie.child_count[nodes]
-            inner = counts > 0
-            if not inner.any():
-                break
+            inner = np.flatnonzero(counts)
             nodes, states, counts = nodes[inner], states[inner], counts[inner]
+            if not len(nodes):
+                return
             unknown = ~self._expanded[states]
             if unknown.any():
                 for missing in np.unique(states[unknown]):
@@ -297,88 +322,59 @@ class TokenAutomaton:
             )
             after = self._table[np.repeat(states, counts), self._node_class[children]]
             live = after > DEAD
+            yield np.repeat(inner, counts), children, after, live
             nodes, states = children[live], after[live]
-            if not len(nodes):
-                break
-            found_nodes.append(nodes)
-            found_states.append(states)
-        if not found_nodes:
-            return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        tokens = trie.token_at[np.concatenate(found_nodes)]
-        is_token = tokens >= 0
-        return tokens[is_token], np.concatenate(found_states)[is_token]
 
-    def _shorten(self, node: Node, reach: int) -> tuple[Node, int]:
-        """What a token of at most `reach` bytes can see of `node`, and the distance cut away.
+    def _repeat_row(self, key: Node) -> _Row | None:
+        """The mask of a counted repeat of items and what follows it, without a wide walk.
 
-        Counters larger than `reach` are clamped and what lies further away is replaced by a mark.
-        Two expressions with the same result allow the same tokens, and every distance behind a
-        token differs by the returned amount.
+        Tokens inside the repeat are looked up by their number of items; only tokens that leave it
+        are walked. None if the items or what follows do not allow that.
         """
-        if not self._distance.composes:
-            return node, 0
-        if node.kind is Kind.REPEAT:
-            return self._clamp(node, reach)
-        if node.kind is not Kind.SEQ or _is_narrow(node.head):
-            return node, 0  # few ways on: the walk is cheaper than the comparison
-        spine: list[Node] = []
-        extra = 0
-        while node.kind is Kind.SEQ and reach > 0:
-            head, cut = self._clamp(node.head, reach)
-            spine.append(head)
-            extra += cut
-            # What the head must consume keeps the tail out of sight.
-            reach -= self._distance(node.head)
-            node = node.tail
-        last, cut = self._clamp(node, reach)
-        if reach <= 0:
-            last, cut = self.grammar.pool.tail_mark, self._distance(node)
-        return self.grammar.pool.seq(*spine, last), extra + cut
+        repeat, tail = (key.head, key.tail) if key.kind is Kind.SEQ else (key, None)
+        if repeat.kind is not Kind.REPEAT or not self._distance.composes:
+            return None
+        index = self._indexes.get(repeat.head)
+        if index is None:
+            index = self._indexes[repeat.head] = self._index(repeat.head)
+        pool = self.grammar.pool
+        after = pool.epsilon if tail is None else tail
+        first = sum(mask for mask, _ in moves(pool, after))
+        if not index.usable or first & index.first:
+            return None
+        words = index.inside(repeat.high).copy()
+        farthest = self._distance(key) + index.longest_rest
+        leaving = index.leaving(repeat.low, repeat.high)
+        state = self._intern(after)
+        if state != DEAD and len(leaving):
+            self._expand(state)
+            states = self._table[state, self._node_class[leaving]]
+            live = states > DEAD
+            nodes, states = leaving[live], states[live]
+            tokens, ends = self._tokens_below(nodes, states)
+            at = self.vocabulary.token_at[nodes]
+            tokens = np.concatenate((at[at >= 0], tokens))
+            ends = np.concatenate((states[at >= 0], ends))
+            words |= self.vocabulary.pack(tokens)
+            if len(ends):
+                farthest = max(farthest, int(self._fewest[ends].max()))
+        if key.nullable:
+            words |= self.vocabulary.eos_words
+        words.setflags(write=False)
+        return _Row(words, farthest)
 
-    def _clamp(self, node: Node, reach: int) -> tuple[Node, int]:
-        """A counted repeat with its counters clamped to `reach`, and the distance cut away."""
-        unit = self._distance(node.head) if node.kind is Kind.REPEAT else 0
-        if not unit:
-            return node, 0
-        low = min(node.low, reach)
-        high = -1 if node.high > reach else node.high
-        return self.grammar.pool.repeat(node.head, low, high), (node.low - low) * unit
-
-    # -- distances in tokens ------------------------------------------------------------------
-
-    def _fewest_tokens(self, state: int) -> int:
-        """Fewest tokens along the shortest completion in bytes; that text is fixed per state.
-
-        From a state with value v there is a token (the first of the best split) that leads to a
-        state with value v - 1, so a budget that suffices once suffices until the end.
-        """
-        known = self._tokens_left.get(state)
-        if known is not None:
-            return known
-        distance = int(self._fewest[state])
-        if distance > _LONGEST_PATH:
-            return distance
-        path = [state]
-        while path[-1] not in self._tokens_left and self._fewest[path[-1]]:
-            path.append(self._step(path[-1])[1])
-        for at in reversed(path):
-            if at not in self._tokens_left:
-                self._tokens_left[at] = self._best_split(at)
-        return self._tokens_left[state]
-
-    def _best_split(self, state: int) -> int:
-        if not self._fewest[state]:
-            return 0
-        best = int(self._fewest[state])
-        node = 0
-        while self._fewest[state]:
-            byte, state = self._step(state)
-            node = self.vocabulary.child(node, byte)
-            if node < 0:
-                break
-            if self.vocabulary.token_at[node] >= 0:
-                best = min(best, 1 + self._tokens_left[state])
-        return best
+    def _index(self, item: Node) -> RepeatIndex:
+        """What the vocabulary holds of texts that repeat `item`."""
+        pool = self.grammar.pool
+        if not is_prefix_code(pool, item):
+            return RepeatIndex(self.vocabulary, 0, 0)
+        again = self._intern(pool.repeat(item, 0))
+        first = sum(mask for mask, _ in moves(pool, item))
+        index = RepeatIndex(self.vocabulary, first, longest_rest(pool, item))
+        start = np.zeros(1, np.int32)
+        for parent, children, after, live in self._levels(start, np.full(1, again, np.int32)):
+            index.add(parent, children, after == again, live)
+        return index
 
     def _step(self, state: int) -> tuple[int, int]:
         """The next byte of the shortest completion and the state behind it."""
@@ -391,7 +387,3 @@ class TokenAutomaton:
             known = (int(self._representative[nearest]), int(row[nearest]))
             self._next[state] = known
         return known
-
-
-def _is_narrow(node: Node) -> bool:
-    return node.kind is Kind.BYTES and node.mask.bit_count() <= 4
