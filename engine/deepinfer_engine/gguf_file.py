@@ -93,7 +93,7 @@ def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
         layers=int(get("block_count")),
         heads=heads,
         kv_heads=int(get("attention.head_count_kv", heads)),
-        head_dim=int(get("attention.key_length", hidden // heads)),
+        head_dim=int(get("attention.key_length", hidden // max(heads, 1))),
         norm_eps=float(get("attention.layer_norm_rms_epsilon")),
         rope_theta=float(get("rope.freq_base", 10000.0)),
         rope_scaling=None,

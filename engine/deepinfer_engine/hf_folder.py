@@ -84,7 +84,8 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
 
 def _config(folder: Path, record: Mapping[str, Any]) -> LlamaConfig:
     def get(name: str, default: Any = None) -> Any:
-        value = record.get(name, default)
+        value = record.get(name)
+        value = default if value is None else value  # null stands for the default
         if value is None:
             raise EngineError(
                 "model", f"{folder.name}/config.json lacks {name!r}", hint="Fetch the model again"
@@ -122,7 +123,7 @@ def _config(folder: Path, record: Mapping[str, Any]) -> LlamaConfig:
         layers=int(get("num_hidden_layers")),
         heads=heads,
         kv_heads=int(get("num_key_value_heads", heads)),
-        head_dim=int(get("head_dim", hidden // heads)),
+        head_dim=int(get("head_dim", hidden // max(heads, 1))),
         norm_eps=float(get("rms_norm_eps")),
         rope_theta=float(theta),
         rope_scaling=None if kind == "default" else scaling,
