@@ -29,24 +29,29 @@ PACKAGES = ("deepinfer-sdk", "torch", "numpy", "tokenizers", "transformers", "gg
 
 
 def deepinfer_runs(session, tokens):
-    """Name to a function that returns (tokens per second, token count)."""
-    plain = SamplingParams(
-        temperature=1.0, seed=1, max_tokens=tokens, min_tokens=tokens, ignore_eos=True
-    )
-    schema = Schema.json(
-        {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": tokens}
-    )
-    least = schema_budget(session, schema)
-    constrained = SamplingParams(temperature=1.0, seed=1, max_tokens=least)
+    """Name to a function that returns (tokens per second, token count).
 
-    def run(schema, sampling):
+    Every run has a seed of its own, so that the text, and with it most states, are new each time.
+    """
+    integers = {"type": "integer", "minimum": 0}
+    strings = {"type": "string", "minLength": 20, "maxLength": 60}
+
+    def run(schema, **limits):
+        seeds = iter(range(1, 1000))
+
         def measure():
+            sampling = SamplingParams(temperature=1.0, seed=next(seeds), **limits)
             stream = session.stream(PROMPT, schema=schema, sampling=sampling)
             return timed((event.ids for event in stream if event.type == "text"), tokens)
 
         return measure
 
-    return {"deepinfer": run(None, plain), "deepinfer, JSON Schema": run(schema, constrained)}
+    runs = {"deepinfer": run(None, max_tokens=tokens, min_tokens=tokens, ignore_eos=True)}
+    for name, items in (("integers", integers), ("strings", strings)):
+        schema = Schema.json({"type": "array", "items": items, "minItems": tokens})
+        budget = schema_budget(session, schema)
+        runs[f"deepinfer, JSON Schema of {name}"] = run(schema, max_tokens=budget)
+    return runs
 
 
 def schema_budget(session, schema):

@@ -10,8 +10,7 @@ differently, the narrower reading is taken, so that what matches here matches th
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from .char_sets import (
     ASCII_DIGITS,
@@ -23,24 +22,13 @@ from .char_sets import (
     unicode_set,
 )
 from .errors import ConstraintTooLarge, InvalidConstraint, SchemaNotSupported
-from .regex_tree import Anchor, Chars, Choice, Look, Repeat, Sequence, Tree
+from .regex_tree import Anchor, Chars, Choice, Flags, Look, Repeat, Sequence, Tree
 from .utf8 import MAX_CODE_POINT, Ranges, invert, normalise
 
 _MOST_NESTING = 200
 _LONGEST = 1 << 20
 _MOST_REPEATS = 1_000_000
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7}
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """Inline flags in force."""
-
-    ignore_case: bool = False
-    dot_all: bool = False
-    multiline: bool = False
-    verbose: bool = False
-    charset: Literal["common", "ascii", "unicode"] = "common"
 
 
 class Parser:
@@ -316,8 +304,8 @@ class Parser:
         """The code point of an escape that stands for one character."""
         if letter in _ESCAPES:
             return _ESCAPES[letter]
-        if letter == "x":
-            return self._hex(2, at)
+        if letter in "xU":
+            return self._hex(2 if letter == "x" else 8, at)
         if letter == "u":
             if self._eat("{"):
                 digits, closed, _ = self._text[self._at :].partition("}")
@@ -333,31 +321,26 @@ class Parser:
                     raise self._invalid("half a surrogate pair", at)
                 return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
             return code
-        if letter == "U":
-            code = self._hex(8, at)
-            if code > MAX_CODE_POINT:
-                raise self._invalid("\\U is not a code point", at)
-            return code
         if letter == "c" and self._at < len(self._text) and self._text[self._at].isascii():
             return ord(self._next("a control letter")) % 32
         if letter == "0":
-            digits = "0"
-            while (
-                len(digits) < 3
-                and self._at < len(self._text)
-                and self._text[self._at] in "01234567"
-            ):
-                digits += self._next("a digit")
-            return int(digits, 8)
+            return self._octal("0")
         if letter.isascii() and letter.isalnum():
             raise self._invalid(f"unknown escape \\{letter}", at)
         return ord(letter)
+
+    def _octal(self, digits: str) -> int:
+        while len(digits) < 3 and self._text[self._at : self._at + 1] in tuple("01234567"):
+            digits += self._next("a digit")
+        return int(digits, 8)
 
     def _hex(self, count: int, at: int) -> int:
         digits = self._text[self._at : self._at + count]
         if len(digits) != count or not _is_hex(digits):
             raise self._invalid("an escape lacks hexadecimal digits", at)
         self._at += count
+        if int(digits, 16) > MAX_CODE_POINT:
+            raise self._invalid("an escape is beyond the last code point", at)
         return int(digits, 16)
 
     def _class(self, at: int) -> Ranges:
@@ -399,14 +382,7 @@ class Parser:
         if named is not None:
             return named
         if escaped in "1234567":
-            digits = escaped
-            while (
-                len(digits) < 3
-                and self._at < len(self._text)
-                and self._text[self._at] in "01234567"
-            ):
-                digits += self._next("a digit")
-            return int(digits, 8)
+            return self._octal(escaped)
         return self._code(escaped, at)
 
 

@@ -57,3 +57,14 @@ class Look:
 
 
 Tree = Chars | Sequence | Choice | Repeat | Anchor | Look
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Inline flags in force."""
+
+    ignore_case: bool = False
+    dot_all: bool = False
+    multiline: bool = False
+    verbose: bool = False
+    charset: Literal["common", "ascii", "unicode"] = "common"
