@@ -74,13 +74,12 @@ class Loop:
             return
         self.started.set_result(None)
         try:
-            while True:
-                if not self._drain(block=not self._live):
-                    break
-                self.turn()
-        except BaseException as error:
-            _log.exception("the engine stopped")
-            self._fail(error)
+            self.failure = self._work()
+            # Old handles and closed engines may be kept for long, and lead here; the cache must
+            # not be kept with them.
+            del self._executor
+            if self.failure is not None:
+                self._answer(self.failure)
         finally:
             while not self.commands.empty():  # what arrived together with the order to close
                 command = self.commands.get()
@@ -88,16 +87,24 @@ class Loop:
                     command()
             self._end_all("cancelled")
 
-    def _fail(self, cause: BaseException) -> None:
-        error = EngineError("engine", f"the engine stopped: {cause!r}", hint="Open a new session")
-        self.failure = error
-        self._end_all("error", error)
-        while True:  # answer what arrives later, until closed
-            command = self.commands.get()
-            if command is None:
-                return
+    def _work(self) -> EngineError | None:
+        """Steps until the order to close; the error if something stopped them."""
+        try:
+            while self._drain(block=not self._live):
+                self.turn()
+        except BaseException as error:
+            _log.exception("the engine stopped")
+            return EngineError(
+                "engine", f"the engine stopped: {error!r}", hint="Open a new session"
+            )
+        return None
+
+    def _answer(self, failure: EngineError) -> None:
+        """Tell everyone that the engine has failed, until the order to close."""
+        self._end_all("error", failure)
+        while (command := self.commands.get()) is not None:
             command()
-            self._end_all("error", error)
+            self._end_all("error", failure)
 
     def _end_all(self, reason: FinishReason, error: EngineError | None = None) -> None:
         for sequence in list(self._live):
