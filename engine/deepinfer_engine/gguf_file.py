@@ -73,7 +73,9 @@ def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
         return value
 
     hidden, heads = int(get("embedding_length")), int(get("attention.head_count"))
-    scaling = fields.get("llama.rope.scaling.type", "none")
+    # Without a kind, a factor means linear scaling; its older name is scale_linear.
+    factor = get("rope.scaling.factor", fields.get("llama.rope.scale_linear", 0.0))
+    scaling = get("rope.scaling.type", "none" if float(factor) in (0.0, 1.0) else "linear")
     if scaling not in ("none", ""):
         raise EngineError(
             "model",
@@ -100,6 +102,14 @@ def _config(path: Path, fields: Mapping[str, Any]) -> LlamaConfig:
         max_len=int(get("context_length")),
     )
     config.check(path.name)
+    rotated = int(get("rope.dimension_count", config.head_dim))
+    if rotated != config.head_dim:
+        raise EngineError(
+            "model",
+            f"{path.name} rotates {rotated} of the {config.head_dim} channels of each head, which "
+            "is not supported",
+            hint="Use a model whose llama.rope.dimension_count equals its head size",
+        )
     return config
 
 

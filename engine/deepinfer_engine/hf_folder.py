@@ -106,15 +106,22 @@ def _config(folder: Path, record: Mapping[str, Any]) -> LlamaConfig:
             hint="Supported: silu",
         )
     hidden, heads = int(get("hidden_size")), int(get("num_attention_heads"))
-    # Newer files put the base into the scaling record.
-    scaling = record.get("rope_parameters") or record.get("rope_scaling")
-    theta = record.get("rope_theta") or (scaling or {}).get("rope_theta", 10000.0)
-    kind = (scaling or {}).get("rope_type", (scaling or {}).get("type", "default"))
+    # Newer files put the base into the scaling record, where it comes first.
+    scaling = record.get("rope_scaling") or record.get("rope_parameters") or {}
+    theta = scaling.get("rope_theta", get("rope_theta", 10000.0))
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind not in ("default", "llama3"):
         raise EngineError(
             "model",
             f"{folder.name}/config.json scales the rotary embedding by {kind!r}",
             hint="Supported: llama3",
+        )
+    share = scaling.get("partial_rotary_factor", get("partial_rotary_factor", 1.0))
+    if share != 1:
+        raise EngineError(
+            "model",
+            f"{folder.name}/config.json sets partial_rotary_factor to {share}",
+            hint="Supported: 1, every channel of a head is rotated",
         )
     config = LlamaConfig(
         vocab_size=int(get("vocab_size")),

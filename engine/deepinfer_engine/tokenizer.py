@@ -104,21 +104,14 @@ class Tokenizer:
             )
         texts: list[str] = fields["tokenizer.ggml.tokens"]
         types: list[int] = fields.get("tokenizer.ggml.token_type", [1] * len(texts))
-        merges = [tuple(merge.split(" ", 1)) for merge in fields.get("tokenizer.ggml.merges", ())]
         controls = {i: text for i, (text, kind_) in enumerate(zip(texts, types, strict=True))
                     if kind_ != 1}  # fmt: skip
         pre = fields.get("tokenizer.ggml.pre", "default")
         vocabulary = {text: index for index, text in enumerate(texts)}
+        merges = [_merge(text, vocabulary) for text in fields.get("tokenizer.ggml.merges", ())]
         # Llama 3 looks up whole words first, and begins texts with an id unless told otherwise.
         llama3 = pre in _LLAMA3_NAMES
-        try:
-            library = Library(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=llama3))
-        except Exception as error:
-            raise EngineError(
-                "model",
-                f"the tokenizer of this GGUF file is damaged: {error}",
-                hint="Fetch the file again",
-            ) from None
+        library = Library(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=llama3))
         library.pre_tokenizer = _pre_tokenizer(pre)
         library.decoder = decoders.ByteLevel()
         library.add_special_tokens(
@@ -174,14 +167,33 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
     )
 
 
+def _merge(text: str, vocabulary: Mapping[str, int]) -> tuple[str, str]:
+    left, _, right = text.partition(" ")
+    if not (left and right) or any(part not in vocabulary for part in (left, right, left + right)):
+        raise EngineError(
+            "model",
+            f"the tokenizer of this GGUF file is damaged: {text!r} does not merge two of its "
+            "tokens into a third",
+            hint="Fetch the file again",
+        )
+    return left, right
+
+
 def _without_controls(description: dict[str, Any], controls: Mapping[int, str]) -> Library:
     """The same tokenizer for texts of people: it does not know that there are control tokens."""
     description["added_tokens"] = []
     description["post_processor"] = None
-    vocabulary = description["model"].get("vocab")
-    if isinstance(vocabulary, dict):  # a whole word may be looked up without any merge
-        description["model"]["vocab"] = {t: i for t, i in vocabulary.items() if i not in controls}
+    model = description["model"]
+    if model.get("type") == "BPE":
+        # A whole word may be looked up without any merge, so they leave the vocabulary too.
+        model["vocab"] = {t: i for t, i in model["vocab"].items() if i not in controls}
+        model["merges"] = [merge for merge in model["merges"] if _joins(merge, model["vocab"])]
     return Library.from_str(json.dumps(description))
+
+
+def _joins(merge: str | list[str], vocabulary: Mapping[str, int]) -> bool:
+    left, right = merge.split(" ") if isinstance(merge, str) else merge
+    return left in vocabulary and right in vocabulary and left + right in vocabulary
 
 
 def _token_bytes(
