@@ -1,5 +1,6 @@
 """A tiny model with random weights, and engines over it."""
 
+import numba
 import pytest
 from deepinfer_engine import Engine, EngineConfig, load_model
 
@@ -26,3 +27,12 @@ def start(tiny):
     yield make
     for engine in engines:
         engine.close()
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Forward passes made by a test itself: threads that wait for work would slow others down."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
