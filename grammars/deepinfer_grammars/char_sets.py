@@ -22,11 +22,15 @@ LINE_ENDS: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
 
 @cache
 def unicode_set(name: str) -> Ranges:
-    """The Unicode set of ``d``, ``w``, ``s``, or of a general category such as ``Lu``."""
+    """The Unicode set of ``d``, ``w``, ``s``, or of a general category such as ``Lu``.
+
+    ``s`` is white space of Python or ECMA-262, ``python s`` that of Python alone.
+    """
     tests = {
         "d": str.isdecimal,
         "w": lambda c: c.isalnum() or c == "_",
         "s": lambda c: c.isspace() or c == "\ufeff",
+        "python s": str.isspace,
     }
     test = tests.get(name) or (lambda c: category(c).startswith(name))
     return _scan(code for code in range(MAX_CODE_POINT + 1) if test(chr(code)))

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 
-from .char_sets import ASCII_WORD
+from .char_sets import ASCII_WORD, unicode_set
 from .errors import SchemaNotSupported
 from .expr import Pool
 from .node import Kind, Node
 from .regex_syntax import Parser
-from .regex_tree import Anchor, Chars, Choice, Look, Repeat, Sequence, Tree
-from .utf8 import ANY_CHAR, Ranges, char_set, intersect, invert
+from .regex_tree import Anchor, Behind, Chars, Choice, Dialect, Look, Repeat, Sequence, Tree
+from .utf8 import ANY_CHAR, Ranges, char_set, intersect, invert, normalise
 
 Encode = Callable[[Pool, Ranges], Node]
 
@@ -30,30 +30,38 @@ class _Before(IntEnum):
 
     START = 0
     NEWLINE = 1
-    WORD = 2
-    OTHER = 3
+    WORD = 2  # ASCII letter, digit or _
+    LETTER = 3  # any other word character of Unicode
+    OTHER = 4
 
 
+_CHARACTERS = (_Before.NEWLINE, _Before.WORD, _Before.LETTER, _Before.OTHER)
 _Rest = Callable[[_Before], Node]
 
 
 def regex_node(
-    pool: Pool, pattern: str, *, encode: Encode = char_set, search: bool = False
+    pool: Pool,
+    pattern: str,
+    *,
+    encode: Encode = char_set,
+    search: bool = False,
+    dialect: Dialect = "common",
 ) -> Node:
     """The texts that match a pattern.
 
     Args:
         pool: Where to build.
-        pattern: The common subset of Python's `re` and ECMA-262, see `regex_syntax`.
+        pattern: The common subset of Python's `re` and ECMA-262, see `regex_escapes`.
         encode: How a set of characters is written; UTF-8 by default.
         search: Whether a match anywhere in the text is enough (JSON Schema's `pattern`).
+        dialect: ``"python"`` reads the pattern exactly as `re` does.
 
     Raises:
         InvalidConstraint: Malformed; `position` says where.
         SchemaNotSupported: Not regular (backreferences, conditions), or a lookbehind.
         ConstraintTooLarge: Too long or nested too deeply.
     """
-    tree = Parser(pattern).parse()
+    tree = Parser(pattern, dialect).parse()
     return _Writer(pool, encode).whole(tree, search=search)
 
 
@@ -79,7 +87,7 @@ class _Writer:
                     self._encode(self._last_chars(before)),
                     self._write(tree, before, lambda _: rest),
                 )
-                for before in (_Before.NEWLINE, _Before.WORD, _Before.OTHER)
+                for before in _CHARACTERS
             ]
         return pool.alt(parts)
 
@@ -118,7 +126,7 @@ class _Writer:
         """Whether an anchor or lookahead is inside."""
         known = self._places.get(id(tree))
         if known is None:
-            if isinstance(tree, Anchor | Look):
+            if isinstance(tree, Anchor | Look | Behind):
                 known = True
             elif isinstance(tree, Sequence):
                 known = any(self._sees_places(item) for item in tree.items)
@@ -142,6 +150,10 @@ class _Writer:
             if tree.negative:
                 ahead = pool.complement(ahead)
             return pool.all_of((ahead, rest(before)))
+        if isinstance(tree, Behind):
+            raise SchemaNotSupported(
+                "a lookbehind is used", position=tree.position, hint="Write the context out"
+            )
         if isinstance(tree, Choice):
             shared = cache(rest)
             return pool.alt([self._write(option, before, shared) for option in tree.options])
@@ -201,18 +213,21 @@ class _Writer:
         parts = []
         if node.nullable:
             parts.append(known[before])
-        for kind in (_Before.NEWLINE, _Before.WORD, _Before.OTHER):
+        for kind in _CHARACTERS:
             ending = pool.seq(self._anything, self._encode(self._last_chars(kind)))
             parts.append(pool.seq(pool.all_of((node, ending)), known[kind]))
         return pool.alt(parts)
 
     @staticmethod
     def _last_chars(before: _Before) -> Ranges:
+        letters = intersect(unicode_set("w"), invert(ASCII_WORD))
         if before is _Before.NEWLINE:
             return _NEWLINE
         if before is _Before.WORD:
             return ASCII_WORD
-        return intersect(invert(ASCII_WORD), invert(_NEWLINE))
+        if before is _Before.LETTER:
+            return letters
+        return invert([*ASCII_WORD, *letters, *_NEWLINE])
 
     def _anchor(self, anchor: Anchor, before: _Before, rest: Node) -> Node:
         pool = self._pool
@@ -223,15 +238,32 @@ class _Writer:
             return rest if before in (_Before.START, _Before.NEWLINE) else pool.never
         if kind == "end":
             return pool.all_of((rest, pool.epsilon))
-        if kind == "line_end":
-            line_end = pool.seq(self._encode(_NEWLINE), self._anything)
+        line_end = self._encode(_NEWLINE)
+        if kind == "last_line_end":
             return pool.all_of((rest, pool.optional(line_end)))
-        word_next = pool.seq(self._encode(ASCII_WORD), self._anything)
-        other_next = pool.seq(self._encode(invert(ASCII_WORD)), self._anything)
-        if before is not _Before.START:  # Python's \B never matches in the empty text
-            other_next = pool.optional(other_next)
-        same = (before is _Before.WORD) == (kind == "no_word")
-        return pool.all_of((rest, word_next if same else other_next))
+        if kind == "line_end":
+            line_end = pool.seq(line_end, self._anything)
+            return pool.all_of((rest, pool.optional(line_end)))
+        return pool.all_of((rest, self._word_place(anchor, before)))
+
+    def _word_place(self, anchor: Anchor, before: _Before) -> Node:
+        r"""What may follow a ``\b`` or ``\B``."""
+        pool = self._pool
+        sets = {"ascii": (ASCII_WORD,), "unicode": (unicode_set("w"),)}
+        change = anchor.kind == "word"
+        allowed: list[Ranges] = []
+        at_end: list[bool] = []
+        for word in sets.get(anchor.charset, (ASCII_WORD, unicode_set("w"))):
+            inside = before is _Before.WORD or (before is _Before.LETTER and word != ASCII_WORD)
+            allowed.append(word if inside != change else invert(word))
+            # Python's \B never matches in the empty text.
+            at_end.append(inside == change and (change or before is not _Before.START))
+        if anchor.charset == "either":
+            ranges, ends = normalise(sum(allowed, ())), any(at_end)
+        else:
+            ranges, ends = intersect(allowed[0], allowed[-1]), all(at_end)
+        following = pool.seq(self._encode(ranges), self._anything)
+        return pool.optional(following) if ends else following
 
 
 def _literal_bytes(node: Node) -> bytes | None:

@@ -1,10 +1,7 @@
-r"""Regular expression text to a small tree; errors carry the position in the pattern.
+"""Regular expression text to a small tree; errors carry the position in the pattern.
 
-The language is the common subset of Python's `re` and ECMA-262. Where the two read a construct
-differently, the narrower reading is taken, so that what matches here matches there:
-`\d \w \s` are the ASCII characters and `\D \W \S` leave out the Unicode ones as well (`(?a)` and
-`(?u)` ask for exactly the ASCII or the Unicode sets); `.` stands for no line terminator of either;
-`$` is the end of the text.
+What differs between Python's `re` and ECMA-262 is read as `regex_escapes` describes. In the common
+dialect `.` stands for no line terminator of either, and `$` is the end of the text.
 """
 
 from __future__ import annotations
@@ -12,42 +9,41 @@ from __future__ import annotations
 import string
 from dataclasses import replace
 
-from .char_sets import (
-    ASCII_DIGITS,
-    ASCII_SPACE,
-    ASCII_WORD,
-    LINE_ENDS,
-    ignore_case,
-    property_set,
-    unicode_set,
+from .char_sets import LINE_ENDS
+from .errors import ConstraintTooLarge
+from .regex_escapes import Reader
+from .regex_tree import (
+    Anchor,
+    Behind,
+    Chars,
+    Choice,
+    Dialect,
+    Look,
+    Repeat,
+    Sequence,
+    Tree,
 )
-from .errors import ConstraintTooLarge, InvalidConstraint, SchemaNotSupported
-from .regex_tree import Anchor, Chars, Choice, Flags, Look, Repeat, Sequence, Tree
-from .utf8 import MAX_CODE_POINT, Ranges, invert, normalise
+from .utf8 import MAX_CODE_POINT, Ranges, invert
 
 _MOST_NESTING = 200
-_LONGEST = 1 << 20
 _MOST_REPEATS = 1_000_000
-_ESCAPES = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7}
+_NEWLINE: Ranges = ((10, 10),)
 
 
-class Parser:
+class Parser(Reader):
     """Parses one pattern.
 
     Args:
         pattern: The pattern.
+        dialect: How to read what Python and ECMA-262 read differently.
 
     Raises:
         ConstraintTooLarge: It is longer than a megabyte.
     """
 
-    def __init__(self, pattern: str) -> None:
-        if len(pattern) > _LONGEST:
-            raise ConstraintTooLarge(f"the pattern has {len(pattern)} characters")
-        self._text = pattern
-        self._at = 0
+    def __init__(self, pattern: str, dialect: Dialect = "common") -> None:
+        super().__init__(pattern, dialect)
         self._depth = 0
-        self._flags = Flags()
 
     def parse(self) -> Tree:
         """The tree of the whole pattern.
@@ -61,34 +57,6 @@ class Parser:
         if self._at < len(self._text):
             raise self._invalid("unbalanced parenthesis")
         return tree
-
-    # -- helpers ------------------------------------------------------------------------------
-
-    def _invalid(self, what: str, at: int | None = None) -> InvalidConstraint:
-        return InvalidConstraint(
-            f"{what} in the pattern {_short(self._text)}",
-            position=self._at if at is None else at,
-        )
-
-    def _unsupported(self, what: str, at: int, hint: str | None = None) -> SchemaNotSupported:
-        return SchemaNotSupported(
-            f"{what} in the pattern {_short(self._text)}", position=at, hint=hint
-        )
-
-    def _peek(self, text: str) -> bool:
-        return self._text.startswith(text, self._at)
-
-    def _eat(self, text: str) -> bool:
-        if self._peek(text):
-            self._at += len(text)
-            return True
-        return False
-
-    def _next(self, what: str) -> str:
-        if self._at >= len(self._text):
-            raise self._invalid(f"{what} is missing at the end")
-        self._at += 1
-        return self._text[self._at - 1]
 
     # -- grammar ------------------------------------------------------------------------------
 
@@ -139,8 +107,8 @@ class Parser:
                 raise self._unsupported(
                     "a possessive quantifier is used", at, "Use the plain quantifier"
                 )
-            self._eat("?")  # lazy: the same language
-            item = Repeat(item, *bounds, position=start)
+            lazy = self._eat("?")
+            item = Repeat(item, *bounds, position=start, lazy=lazy)
             quantified = True
         return item
 
@@ -177,18 +145,21 @@ class Parser:
         if letter == "\\":
             return self._escape(at)
         if letter == ".":
-            return Chars(((0, MAX_CODE_POINT),) if self._flags.dot_all else invert(LINE_ENDS))
+            line_ends = _NEWLINE if self._python or self._negated else LINE_ENDS
+            return Chars(((0, MAX_CODE_POINT),) if self._flags.dot_all else invert(line_ends))
         if letter == "^":
             return Anchor("line_start" if self._flags.multiline else "start")
         if letter == "$":
-            return Anchor("line_end" if self._flags.multiline else "end")
+            if self._flags.multiline:
+                return Anchor("line_end")
+            return Anchor("last_line_end" if self._python or self._negated else "end")
         if letter in "*+?":
             raise self._invalid("nothing to repeat", at)
         return self._literal(ord(letter))
 
     def _literal(self, code: int) -> Chars:
         ranges: Ranges = ((code, code),)
-        return Chars(ignore_case(ranges) if self._flags.ignore_case else ranges)
+        return Chars(self._any_case(ranges) if self._flags.ignore_case else ranges)
 
     def _group(self, at: int) -> Tree | None:
         self._depth += 1
@@ -198,6 +169,7 @@ class Parser:
             )
         outer = self._flags
         look: bool | None = None
+        behind: bool | None = None
         if self._eat("?"):
             if self._eat("=") or self._peek("!"):
                 look = self._eat("!")
@@ -208,8 +180,8 @@ class Parser:
                 self._at = end + 1
                 self._depth -= 1
                 return None
-            elif self._peek("<=") or self._peek("<!"):
-                raise self._unsupported("a lookbehind is used", at, "Write the context out")
+            elif self._eat("<=") or self._peek("<!"):
+                behind = self._eat("<!")
             elif self._eat("P<") or self._eat("<"):
                 name, closed, _ = self._text[self._at :].partition(">")
                 if not closed or not name.isidentifier():
@@ -222,12 +194,19 @@ class Parser:
             elif not self._eat(":") and self._inline_flags(at):
                 self._depth -= 1
                 return None
+        outer_negated = self._negated
+        self._negated ^= look is True or behind is True
         tree = self._choice()
+        self._negated = outer_negated
         if not self._eat(")"):
             raise self._invalid("a group is not closed", at)
         self._flags = outer
         self._depth -= 1
-        return tree if look is None else Look(tree, look)
+        if behind is not None:
+            if not isinstance(tree, Chars):
+                raise self._unsupported("a lookbehind is used", at, "Write the context out")
+            return Behind(tree.ranges, behind, at)
+        return tree if look is None else Look(tree, look, at)
 
     def _inline_flags(self, at: int) -> bool:
         """Read ``i-m:`` or ``i)``; True if the flags hold to the end of the enclosing group."""
@@ -253,7 +232,9 @@ class Parser:
     def _escape(self, at: int) -> Tree:
         letter = self._next("an escaped character")
         if letter in "bB":
-            return Anchor("word" if letter == "b" else "no_word")
+            wider = self._negated and self._flags.charset == "common"
+            charset = "either" if wider else self._flags.charset
+            return Anchor("word" if letter == "b" else "no_word", charset)
         if letter == "A":
             return Anchor("start")
         if letter in "zZ":
@@ -268,127 +249,3 @@ class Parser:
         if ranges is not None:
             return Chars(ranges)
         return self._literal(self._code(letter, at))
-
-    def _named_set(self, letter: str, at: int, *, inverted: bool = False) -> Ranges | None:
-        r"""The set of ``\d``, ``\W``, ``\p{...}`` and so on, or None.
-
-        Inside ``[^...]`` the wider reading is the one that lets the whole class be narrower.
-        """
-        if letter in "pP":
-            return self._property(letter == "P", at)
-        lower = letter.lower()
-        if lower not in ("d", "w", "s"):
-            return None
-        ascii_set = {"d": ASCII_DIGITS, "w": ASCII_WORD, "s": ASCII_SPACE}[lower]
-        charset = self._flags.charset
-        wide = charset == "unicode" or (charset == "common" and inverted == (letter == lower))
-        named = unicode_set(lower) if wide else ascii_set
-        return named if letter == lower else invert(named)
-
-    def _property(self, negative: bool, at: int) -> Ranges:
-        name = self._next("a property")
-        if name == "{":
-            end = self._text.find("}", self._at)
-            if end < 0:
-                raise self._invalid("a property is not closed", at)
-            name = self._text[self._at : end]
-            self._at = end + 1
-        ranges = property_set(name)
-        if ranges is None:
-            raise self._unsupported(
-                f"the property {name!r} is used", at, "Use a general category such as \\p{Lu}"
-            )
-        return invert(ranges) if negative else ranges
-
-    def _code(self, letter: str, at: int) -> int:
-        """The code point of an escape that stands for one character."""
-        if letter in _ESCAPES:
-            return _ESCAPES[letter]
-        if letter in "xU":
-            return self._hex(2 if letter == "x" else 8, at)
-        if letter == "u":
-            if self._eat("{"):
-                digits, closed, _ = self._text[self._at :].partition("}")
-                code = int(digits, 16) if closed and _is_hex(digits) else MAX_CODE_POINT + 1
-                if code > MAX_CODE_POINT:
-                    raise self._invalid("\\u{...} is not a code point", at)
-                self._at += len(digits) + 1
-                return code
-            code = self._hex(4, at)
-            if 0xD800 <= code < 0xDC00 and self._eat("\\u"):
-                low = self._hex(4, at)
-                if not 0xDC00 <= low < 0xE000:
-                    raise self._invalid("half a surrogate pair", at)
-                return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
-            return code
-        if letter == "c" and self._at < len(self._text) and self._text[self._at].isascii():
-            return ord(self._next("a control letter")) % 32
-        if letter == "0":
-            return self._octal("0")
-        if letter.isascii() and letter.isalnum():
-            raise self._invalid(f"unknown escape \\{letter}", at)
-        return ord(letter)
-
-    def _octal(self, digits: str) -> int:
-        while len(digits) < 3 and self._text[self._at : self._at + 1] in tuple("01234567"):
-            digits += self._next("a digit")
-        return int(digits, 8)
-
-    def _hex(self, count: int, at: int) -> int:
-        digits = self._text[self._at : self._at + count]
-        if len(digits) != count or not _is_hex(digits):
-            raise self._invalid("an escape lacks hexadecimal digits", at)
-        self._at += count
-        if int(digits, 16) > MAX_CODE_POINT:
-            raise self._invalid("an escape is beyond the last code point", at)
-        return int(digits, 16)
-
-    def _class(self, at: int) -> Ranges:
-        negative = self._eat("^")
-        ranges: list[tuple[int, int]] = []
-        first = True
-        while first or not self._peek("]"):
-            first = False
-            start = self._at
-            low = self._class_item(at, inverted=negative)
-            if isinstance(low, tuple):
-                ranges += low
-                continue
-            if self._peek("-") and not self._text.startswith("]", self._at + 1):
-                self._at += 1
-                high = self._class_item(at, inverted=negative)
-                if isinstance(high, tuple) or high < low:
-                    raise self._invalid("a bad character range", start)
-                ranges.append((low, high))
-            else:
-                ranges.append((low, low))
-        self._at += 1
-        result = normalise(ranges)
-        if self._flags.ignore_case:
-            result = ignore_case(result)
-        return invert(result) if negative else result
-
-    def _class_item(self, opened: int, *, inverted: bool) -> int | Ranges:
-        if self._at >= len(self._text):
-            raise self._invalid("a character class is not closed", opened)
-        at = self._at
-        letter = self._next("a character")
-        if letter != "\\":
-            return ord(letter)
-        escaped = self._next("an escaped character")
-        if escaped == "b":
-            return 8
-        named = self._named_set(escaped, at, inverted=inverted)
-        if named is not None:
-            return named
-        if escaped in "1234567":
-            return self._octal(escaped)
-        return self._code(escaped, at)
-
-
-def _is_hex(digits: str) -> bool:
-    return bool(digits) and all(c in string.hexdigits for c in digits)
-
-
-def _short(pattern: str) -> str:
-    return repr(pattern if len(pattern) <= 60 else pattern[:57] + "...")

@@ -7,7 +7,9 @@ from typing import Literal
 
 from .utf8 import Ranges
 
-AnchorKind = Literal["start", "end", "line_start", "line_end", "word", "no_word"]
+Dialect = Literal["common", "python"]
+Charset = Literal["common", "ascii", "unicode", "either"]
+AnchorKind = Literal["start", "end", "line_start", "line_end", "last_line_end", "word", "no_word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`low` to `high` copies, -1 for any number."""
+    """`low` to `high` copies, -1 for any number; `lazy` ones prefer few."""
 
     item: Tree
     low: int
     high: int
     position: int
+    lazy: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A place in the text."""
+    """A place in the text; `charset` says what a word character is.
+
+    ``common``: ASCII and Unicode must both find the place, ``either``: one of them is enough.
+    """
 
     kind: AnchorKind
+    charset: Charset = "unicode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,19 @@ class Look:
 
     item: Tree
     negative: bool
+    position: int
 
 
-Tree = Chars | Sequence | Choice | Repeat | Anchor | Look
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A lookbehind at one character."""
+
+    ranges: Ranges
+    negative: bool
+    position: int
+
+
+Tree = Chars | Sequence | Choice | Repeat | Anchor | Look | Behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +84,4 @@ class Flags:
     dot_all: bool = False
     multiline: bool = False
     verbose: bool = False
-    charset: Literal["common", "ascii", "unicode"] = "common"
+    charset: Charset = "common"

@@ -39,9 +39,10 @@ def patterns(below):
 
 PATTERNS = st.recursive(ATOMS | PLACES, patterns, max_leaves=8)
 FLAGS = st.sampled_from(["", "", "(?i)", "(?s)", "(?m)", "(?a)"])
+LETTERS = "aAbc1 \n\r_é٦\x1c\u2028\u212a\u017fk\u00d7"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(FLAGS, PATTERNS, st.booleans(), st.lists(st.text("aAbc1 \n_", max_size=6), max_size=12))
 def test_random_patterns_match_what_re_matches(flags, pattern, search, texts):
     pattern = flags + pattern
@@ -61,6 +62,41 @@ def test_random_patterns_match_what_re_matches(flags, pattern, search, texts):
         expected = oracle.search(text) if search else oracle.fullmatch(text)
         accepted = grammar is not None and grammar.accepts(text)
         assert accepted == bool(expected), (pattern, text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(FLAGS, PATTERNS, st.booleans(), st.lists(st.text(LETTERS, max_size=6), max_size=12))
+def test_the_python_dialect_is_re_on_any_text(flags, pattern, search, texts):
+    pattern = flags + pattern
+    try:
+        oracle = re.compile(pattern)
+    except re.error:
+        return
+    try:
+        grammar = Grammar(
+            lambda pool: regex_node(pool, pattern, search=search, dialect="python"), "regex"
+        )
+    except EmptyConstraint:
+        grammar = None
+    except SchemaNotSupported:
+        return  # an anchor inside an unbounded repeat
+    for text in texts:
+        expected = oracle.search(text) if search else oracle.fullmatch(text)
+        accepted = grammar is not None and grammar.accepts(text)
+        assert accepted == bool(expected), (pattern, text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PATTERNS, st.booleans(), st.lists(st.text(LETTERS, max_size=6), max_size=12))
+def test_the_common_dialect_is_sound_for_re_on_any_text(pattern, search, texts):
+    try:
+        oracle = re.compile(pattern)
+        grammar = Grammar(lambda pool: regex_node(pool, pattern, search=search), "regex")
+    except (re.error, EmptyConstraint, SchemaNotSupported):
+        return
+    for text in texts:
+        if grammar.accepts(text):
+            assert oracle.search(text) if search else oracle.fullmatch(text), (pattern, text)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +131,7 @@ def test_construct(pattern, takes, refuses):
     [
         (r"(a)\1", SchemaNotSupported, 3),
         (r"a(?<=b)", SchemaNotSupported, 1),
+        (r"a(?<!bc)", SchemaNotSupported, 1),
         (r"(?(1)a|b)", SchemaNotSupported, 0),
         (r"a++", SchemaNotSupported, 1),
         (r"(?>a)", SchemaNotSupported, 0),
