@@ -18,7 +18,7 @@ from lark.lexer import PatternStr, TerminalDef
 from .errors import GrammarError, InvalidConstraint, SchemaNotSupported
 from .expr import Pool
 from .node import Node
-from .regex import regex_node
+from .regex_first import terminal_node
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|//[^\n]*|#[^\n]*')
 
@@ -101,7 +101,7 @@ class _Writer:
                     f"the terminal {name} is declared but not defined",
                     hint="Give it a pattern; %declare needs a lexer of its own",
                 )
-            node = self._pool.greedy(self._pattern(name, definition))
+            node = self._pattern(name, definition)
             self._terminals[name] = node
         return node
 
@@ -109,17 +109,9 @@ class _Writer:
         pattern = definition.pattern
         if isinstance(pattern, PatternStr) and not pattern.flags:
             return self._pool.literal(pattern.value)
-        value = re.escape(pattern.value) if isinstance(pattern, PatternStr) else pattern.value
-        flags = "".join(sorted(set(pattern.flags) & set("imsxu")))
         try:
-            node = regex_node(self._pool, f"(?{flags}:{value})" if flags else value)
+            return terminal_node(self._pool, pattern.to_regexp())
         except GrammarError as error:
             raise type(error)(
                 f"the terminal {name} cannot be enforced: {error.message}", hint=error.hint
             ) from None
-        if node.nullable:
-            raise SchemaNotSupported(
-                f"the terminal {name} may be empty",
-                hint="Make it match something and the place where it is used optional",
-            )
-        return node
