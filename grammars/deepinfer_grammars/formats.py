@@ -20,24 +20,36 @@ _SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
 _FEBRUARY = "02-(?:0[1-9]|1[0-9]|2[0-8])"
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = f"(?:{_YEAR}-(?:{_LONG}|{_SHORT}|{_FEBRUARY})|(?!0000){_LEAP}-02-29)"
-_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
 _OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _TIME = f"{_CLOCK}{_OFFSET}"
 _DAYS_TIME = (
     "T(?:[0-9]{1,6}H(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)"
 )
-_DURATION = f"P(?:[0-9]{{1,6}}D(?:{_DAYS_TIME})?|{_DAYS_TIME}|[0-9]{{1,6}}W)"
+_DAYS = "[0-9]{1,6}D"
+_MONTHS = f"[0-9]{{1,6}}M(?:{_DAYS})?"
+_DAYS_DATE = f"(?:{_DAYS}|{_MONTHS}|[0-9]{{1,6}}Y(?:{_MONTHS})?)"
+_DURATION = f"P(?:{_DAYS_DATE}(?:{_DAYS_TIME})?|{_DAYS_TIME}|[0-9]{{1,6}}W)"
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
 _LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOSTNAME = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*"
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_EMAIL = rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
+# Pydantic refuses reserved names at the end, encoded labels, and more than 254 characters in all.
+_MAIL_LABEL = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"
+_RESERVED = "(?i:arpa|invalid|local|localhost|onion|test)"
+_MAIL_END = f"(?!{_RESERVED}$)[A-Za-z](?:[A-Za-z0-9]{{0,61}}|(?:-?[A-Za-z0-9]){{0,30}})[A-Za-z]"
+_MAIL_DOMAIN = rf"(?=.{{1,189}}$){_MAIL_LABEL}(?:\.{_MAIL_LABEL})*\.{_MAIL_END}"
+_EMAIL = rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_MAIL_DOMAIN}"
 _HEX = "[0-9A-Fa-f]{1,4}"
 _PLAIN = "A-Za-z0-9\\-._~"
 _SUB = "!$&'()*+,;="
 _PERCENT = "%[0-9A-Fa-f]{2}"
+_SCHEME = "[A-Za-z][A-Za-z0-9+.\\-]*"
+_PORT = "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
+# No label may begin with xn--: what follows would have to decode.
+_WEB_LABEL = "(?:[A-WYZa-wyz0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?|[Xx](?:-?[A-Za-z0-9_])*)"
 _PCHAR = f"(?:[{_PLAIN}{_SUB}:@]|{_PERCENT})"
 _PCHAR_NO_COLON = f"(?:[{_PLAIN}{_SUB}@]|{_PERCENT})"
 
@@ -56,21 +68,32 @@ def _ipv6() -> str:
     return "(?:" + "|".join(forms) + ")"
 
 
-def _uri(extra: str = "") -> tuple[str, str]:
-    """RFC 3986 (with `extra` characters: RFC 3987): a URI, and a URI reference."""
+def _generic(extra: str, ipv6: str) -> tuple[str, str]:
+    """RFC 3986 (with `extra` characters: RFC 3987): what follows a scheme, and a relative one."""
     pchar = _PCHAR.replace("[", f"[{extra}", 1)
     first = _PCHAR_NO_COLON.replace("[", f"[{extra}", 1)
     user = f"(?:(?:[{extra}{_PLAIN}{_SUB}:]|{_PERCENT})*@)?"
-    host = rf"(?:\[{_ipv6()}\]|(?:[{extra}{_PLAIN}{_SUB}]|{_PERCENT})*)"
-    port = "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}))?"
-    empty_or_slash = f"(?:/{pchar}*)*"
+    host = rf"(?:\[{ipv6}\]|(?:[{extra}{_PLAIN}{_SUB}]|{_PERCENT})+)"
+    segments = f"(?:/{pchar}*)*"
     rest = rf"(?:\?(?:{pchar}|[/?])*)?(?:#(?:{pchar}|[/?])*)?"
-    authority = f"//{user}{host}{port}{empty_or_slash}"
-    absolute = f"/(?:{pchar}+{empty_or_slash})?"
-    scheme = "[A-Za-z][A-Za-z0-9+.\\-]*"
-    uri = f"{scheme}:(?:{authority}|{absolute}|{pchar}+{empty_or_slash})?{rest}"
-    relative = f"(?:{authority}|{absolute}|{first}+{empty_or_slash})?{rest}"
-    return uri, f"(?:{uri}|{relative})"
+    authority = f"//(?:{user}{host}{_PORT})?{segments}"
+    absolute = f"/(?:{pchar}+{segments})?"
+    return (
+        f"(?:{authority}|{absolute}|{pchar}+{segments})?{rest}",
+        f"(?:{authority}|{absolute}|{first}+{segments})?{rest}",
+    )
+
+
+def _uri() -> str:
+    """RFC 3986; the schemes of the web also need what browsers and Pydantic ask of a host."""
+    name = rf"(?:{_WEB_LABEL}\.)*(?![0-9]){_WEB_LABEL}"  # a number at the end would be an address
+    host = rf"(?:{name}|{_IPV4}|\[{_ipv6()}\])"
+    user = f"(?:(?:[{_PLAIN}{_SUB}:]|{_PERCENT})*@)?"
+    rest = rf"(?:/{_PCHAR}*)*(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+    web = f"(?i:https?|wss?|ftp)://{user}{host}{_PORT}{rest}"
+    file = f"(?i:file)://(?:{host})?{rest}"
+    other = f"(?!(?i:https?|wss?|ftp|file):){_SCHEME}:{_generic('', _ipv6())[0]}"
+    return f"(?:{web}|{file}|{other})"
 
 
 _POINTER = "(?:/(?:[^~/]|~[01])*)*"
@@ -83,10 +106,59 @@ def _uuid(version: int) -> str:
     return f"{digit}{{8}}-{digit}{{4}}-{version}{digit}{{3}}-[89abAB]{digit}{{3}}-{digit}{{12}}"
 
 
+def _pydantic_patterns() -> dict[str, str]:
+    """Formats that only Pydantic writes and checks."""
+    ipv6 = _ipv6()
+    interface4 = f"{_IPV4}(?:/(?:[12]?[0-9]|3[0-2]))?"
+    interface6 = f"{ipv6}(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
+    network4, network6 = _ipv4_network(), _ipv6_network()
+    return {
+        "ipvanyaddress": f"(?:{_IPV4}|{ipv6})",
+        "ipv4interface": interface4,
+        "ipv6interface": interface6,
+        "ipvanyinterface": f"(?:{interface4}|{interface6})",
+        "ipv4network": network4,
+        "ipv6network": network6,
+        "ipvanynetwork": f"(?:{network4}|{network6})",
+        "base64": _base64("A-Za-z0-9+/"),
+        "base64url": _base64("A-Za-z0-9_-"),
+    }
+
+
+def _base64(letters: str) -> str:
+    """RFC 4648 with padding, whose unused bits are zero."""
+    tail = f"[{letters}][AQgw]==|[{letters}]{{2}}[AEIMQUYcgkosw048]="
+    return f"(?:[{letters}]{{4}})*(?:{tail})?"
+
+
+def _ipv4_network() -> str:
+    """Addresses whose bits beyond the prefix are zero."""
+    forms = [f"{_IPV4}(?:/32)?"]
+    for bits in range(32):
+        whole, rest = divmod(bits, 8)
+        step = 256 >> rest
+        octets = [f"{_BYTE}\\."] * whole + ["(?:" + "|".join(map(str, range(0, 256, step))) + ")"]
+        forms.append("".join(octets) + r"(?:\.0)" + f"{{{3 - whole}}}/{bits}")
+    return "(?:" + "|".join(forms) + ")"
+
+
+def _ipv6_network() -> str:
+    """Single addresses, and full groups followed by `::` under a prefix that covers them."""
+    forms = [f"{_ipv6()}(?:/128)?"]
+    for groups in range(8):
+        head = f"(?:{_HEX}:){{{groups}}}:" if groups else "::"
+        bits = "|".join(map(str, range(16 * groups, 128)))
+        forms.append(f"{head}/(?:{bits})")
+    return "(?:" + "|".join(forms) + ")"
+
+
 @cache
 def _patterns() -> dict[str, str]:
-    uri, uri_reference = _uri()
-    iri, iri_reference = _uri(_INTERNATIONAL)
+    after_scheme, relative = _generic("", _ipv6())
+    # The usual checker of IRIs does not know the `::` of IPv6 addresses.
+    full_ipv6 = f"(?:{_HEX}:){{7}}{_HEX}"
+    after_iri_scheme, relative_iri = _generic(_INTERNATIONAL, full_ipv6)
+    iri = f"{_SCHEME}:{after_iri_scheme}"
     return {
         "date": _DATE,
         "time": _TIME,
@@ -100,11 +172,11 @@ def _patterns() -> dict[str, str]:
         "idn-hostname": _HOSTNAME,
         "ipv4": _IPV4,
         "ipv6": _ipv6(),
-        "ipvanyaddress": f"(?:{_IPV4}|{_ipv6()})",
-        "uri": uri,
-        "uri-reference": uri_reference,
+        **_pydantic_patterns(),
+        "uri": _uri(),
+        "uri-reference": f"(?:{_SCHEME}:{after_scheme}|{relative})",
         "iri": iri,
-        "iri-reference": iri_reference,
+        "iri-reference": f"(?:{iri}|{relative_iri})",
         "json-pointer": _POINTER,
         # Only numbers that jsonschema's checker takes too: it refuses any digit after a zero.
         "relative-json-pointer": f"(?:0|[1-9]+0?)(?:#|{_POINTER})",

@@ -14,6 +14,7 @@ from .node import Node
 from .utf8 import ANY_CHAR, MAX_CODE_POINT, char_set, invert, normalise
 
 _MOST_NESTING = 200
+_MOST_DIGITS = 9
 _NAME = frozenset(string.ascii_letters + string.digits + "-_")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "[": "[", "]": "]"}
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
@@ -40,6 +41,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._depth = 0
+        self._current = ""  # the rule being read, for messages
         self._rules: dict[str, Node] = {}
         self._used_at: dict[str, int] = {}
         self._defined: set[str] = set()
@@ -68,9 +70,10 @@ class _Parser:
     # -- lexical ------------------------------------------------------------------------------
 
     def _invalid(self, what: str, at: int | None = None) -> InvalidConstraint:
-        return InvalidConstraint(
-            f"{what} in the GBNF grammar", position=self._at if at is None else at
+        place = (
+            f"rule {self._current!r} of the GBNF grammar" if self._current else "the GBNF grammar"
         )
+        return InvalidConstraint(f"{what} in {place}", position=self._at if at is None else at)
 
     def _skip(self, *, lines: bool) -> None:
         """White space and comments; line ends only where a rule cannot end."""
@@ -117,10 +120,12 @@ class _Parser:
         if name in self._defined:
             raise self._invalid(f"the rule {name!r} is defined twice", at)
         self._defined.add(name)
+        self._current = name
         self._skip(lines=True)
         self._pool.define(self._reference(name), self._choice(nested=False))
         if self._at < len(self._text) and self._text[self._at] not in "\r\n":
-            raise self._invalid(f"{self._text[self._at]!r} is not expected in rule {name!r}")
+            raise self._invalid(f"{self._text[self._at]!r} is not expected")
+        self._current = ""
 
     def _choice(self, *, nested: bool) -> Node:
         options = [self._sequence(nested=nested)]
@@ -205,6 +210,10 @@ class _Parser:
         low, high = low.strip(), high.strip()
         if end < 0 or not low.isdecimal() or (high and not high.isdecimal()):
             raise self._invalid("a repeat needs {m}, {m,} or {m,n}", at)
+        if max(len(low), len(high)) > _MOST_DIGITS:
+            raise ConstraintTooLarge(
+                f"a repeat count has more than {_MOST_DIGITS} digits", position=at
+            )
         self._at = end + 1
         return int(low), int(low) if not comma else int(high) if high else -1
 
@@ -215,6 +224,8 @@ class _Parser:
             raise self._invalid(f"{closing} is missing", opened)
         letter = self._text[self._at]
         self._at += 1
+        if 0xD800 <= ord(letter) < 0xE000:
+            raise self._invalid("half a surrogate pair", self._at - 1)
         if letter != "\\":
             return letter
         at = self._at - 1

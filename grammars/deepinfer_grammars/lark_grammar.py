@@ -1,8 +1,8 @@
 """Grammars in Lark's notation, read by the `lark` library itself.
 
 Texts are those that `Lark(grammar)` parses with its defaults: Earley, whose lexer lets a terminal
-match only at its longest. Terminal priorities pick between parses of one text there, so they do not
-change which texts are accepted.
+match only what `re` finds first at a place. Terminal priorities pick between parses of one text
+there, so they do not change which texts are accepted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from lark import Lark
-from lark.exceptions import LarkError, UnexpectedInput
+from lark.exceptions import UnexpectedInput
 from lark.grammar import NonTerminal, Terminal
 from lark.lexer import PatternStr, TerminalDef
 
@@ -22,10 +22,12 @@ from .regex_first import terminal_node
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|//[^\n]*|#[^\n]*')
 
+_GBNF_RULE = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
+
 
 def guess_syntax(text: str) -> str:
-    """``"gbnf"`` if ``::=`` stands outside quotes and comments, else ``"lark"``."""
-    return "gbnf" if "::=" in _STRING_OR_COMMENT.sub("", text) else "lark"
+    """``"gbnf"`` if a line defines a name by ``::=``, else ``"lark"``."""
+    return "gbnf" if _GBNF_RULE.search(_STRING_OR_COMMENT.sub("", text)) else "lark"
 
 
 def lark_node(pool: Pool, text: str, *, start: str = "start") -> Node:
@@ -49,7 +51,7 @@ def lark_node(pool: Pool, text: str, *, start: str = "start") -> Node:
             f"Lark cannot read the grammar: {_first_line(error)}",
             position=position if isinstance(position, int) else None,
         ) from None
-    except (LarkError, re.error, RecursionError, AssertionError) as error:
+    except Exception as error:  # also errors of whichever regex library Lark finds installed
         raise InvalidConstraint(f"Lark refuses the grammar: {_first_line(error)}") from None
     return _Writer(pool, parsed).start(start)
 
@@ -108,7 +110,12 @@ class _Writer:
     def _pattern(self, name: str, definition: TerminalDef) -> Node:
         pattern = definition.pattern
         if isinstance(pattern, PatternStr) and not pattern.flags:
-            return self._pool.literal(pattern.value)
+            try:
+                return self._pool.literal(pattern.value)
+            except UnicodeEncodeError:
+                raise InvalidConstraint(
+                    f"the terminal {name} has half a surrogate pair, which no text can contain"
+                ) from None
         try:
             return terminal_node(self._pool, pattern.to_regexp())
         except GrammarError as error:

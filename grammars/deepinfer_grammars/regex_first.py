@@ -24,7 +24,9 @@ _State = tuple[tuple[Thread, ...], int]
 
 
 def terminal_node(pool: Pool, pattern: str) -> Node:
-    """What `re.match(pattern)` takes, where the next byte cannot go on with it.
+    r"""What `re.match(pattern)` takes, where the next byte cannot go on with it.
+
+    A text that is a match only before certain others (`a\B`) is left out.
 
     Args:
         pool: Where to build.
@@ -155,10 +157,12 @@ class _FirstMatch:
                     targets[char_class] = numbers[after]
                 elif at_end and not step.matched:
                     targets[char_class] = -1
-                elif step.matched and not at_end:
-                    raise SchemaNotSupported("it must be followed by a certain text")
             self._ends.append(at_end)
             self._targets.append(targets)
+        if not any(self._ends):
+            raise SchemaNotSupported(
+                "it must be followed by a certain text", hint="Move that text into the rule"
+            )
 
     def node(self) -> Node:
         """The automaton as rules, one for each state."""

@@ -124,6 +124,8 @@ class Parser(Reader):
         if not (low or comma) or not all(part.isascii() and part.isdigit() for part in (low, high)
                                          if part) or not (low or high):  # fmt: skip
             return None  # a brace that stands for itself
+        if max(len(low), len(high)) > len(str(_MOST_REPEATS)):
+            raise ConstraintTooLarge(f"a repeat is more than {_MOST_REPEATS}", position=at)
         self._at = end + 1
         least = int(low) if low else 0
         most = least if not comma else int(high) if high else -1

@@ -164,7 +164,7 @@ class Threads:
             for after, waiting in self._expand(rest, _NOTHING, last, following, seen):
                 if waiting:
                     raise SchemaNotSupported("a lookahead stands inside a lookahead")
-                if after is None:
+                if after is None or not after:
                     return not negative
                 left.add(after)
         return frozenset(left) if left else negative

@@ -165,6 +165,10 @@ def test_gbnf(text, takes, refuses):
         ('root ::= "a"\nroot ::= "b"', 13),
         ('root = "a"', 5),
         ('root ::= "\\q"', 10),
+        ('root ::= "a"{2,1}', 9),
+        ('root ::= "a"{x}', 12),
+        ('root ::= "a" b | ', 13),
+        ('root ::= "\ud800"', 10),
     ],
 )
 def test_gbnf_errors_name_the_position(text, position):
@@ -173,10 +177,30 @@ def test_gbnf_errors_name_the_position(text, position):
     assert caught.value.position == position
 
 
+def test_gbnf_errors_name_the_rule():
+    with pytest.raises(InvalidConstraint, match="rule 'second' of the GBNF grammar"):
+        compile_ebnf('root ::= second\nsecond ::= "a" ]')
+
+
+@pytest.mark.parametrize(
+    "text", ['root ::= "a"{1,' + "9" * 5000 + "}", "start: /a{" + "9" * 5000 + "}/"]
+)
+def test_absurd_counts_are_clear_errors(text):
+    with pytest.raises(GrammarError):
+        compile_ebnf(text)
+
+
+def test_surrogates_in_lark_strings_are_malformed():
+    with pytest.raises(InvalidConstraint, match="surrogate"):
+        compile_ebnf('start: "\\ud800"', syntax="lark")
+
+
 def test_syntax_is_guessed_outside_quotes_and_comments():
     assert guess_syntax('root ::= "a"') == "gbnf"
     assert guess_syntax('start: "::="') == "lark"
     assert guess_syntax('start: "a" // ::=') == "lark"
+    assert guess_syntax("start: /a ::= b/") == "lark"
+    assert guess_syntax('# c\n\n  root\n  ::= [^"] x\nx ::= "b"') == "gbnf"
 
 
 def test_deep_nesting_is_refused_or_works():
