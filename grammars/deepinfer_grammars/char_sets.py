@@ -8,6 +8,10 @@ from unicodedata import category
 
 from .utf8 import MAX_CODE_POINT, Ranges, normalise
 
+# Pairs with one upper case form of several characters, which `re` takes for each other.
+_SAME_UPPER = {
+    0x390: frozenset({0x1FD3}), 0x3B0: frozenset({0x1FE3}), 0xFB05: frozenset({0xFB06}),
+}  # fmt: skip
 _LAST_CASED = 0x1FFFF  # Unicode keeps its cased scripts below
 _LONG_NAMES = {
     "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Mark": "M", "Number": "N",
@@ -61,6 +65,7 @@ def _case_groups() -> dict[int, frozenset[int]]:
                 variants.add(ord(other))
         if code == 0x130:  # its lower case is two characters; the simple mapping is i
             variants.add(ord("i"))
+        variants |= _SAME_UPPER.get(code, frozenset())
         if len(variants) > 1:
             merged = set().union(*(groups.get(variant, {variant}) for variant in variants))
             for variant in merged:

@@ -136,8 +136,8 @@ class _FirstMatch:
     def _explore(self) -> None:
         threads = self._threads
         start: _State = (threads.start(), UNKNOWN)
-        numbers = {start: 0}
-        queue = [start]
+        numbers: dict[_State, int] = {start: 0}
+        queue: list[_State] = [start]
         for state in queue:
             running, last = state
             at_end = threads.step(running, last, END).matched
@@ -145,7 +145,7 @@ class _FirstMatch:
             for char_class in range(len(threads.classes)):
                 step = threads.step(running, last, char_class)
                 if step.threads:
-                    after = (step.threads, threads.before(char_class))
+                    after: _State = (step.threads, threads.before(char_class))
                     if after not in numbers:
                         if len(numbers) >= _MOST_STATES:
                             raise ConstraintTooLarge(

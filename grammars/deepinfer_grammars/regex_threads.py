@@ -28,7 +28,7 @@ class Item(NamedTuple):
     """Something to match: a tree by number, with the counts of a repeat under way."""
 
     tree: int
-    low: int = 0
+    low: int = 0  # in a sequence: the part to go on with
     high: int = 0
     empty_so_far: bool = False  # the iteration that ends here has consumed nothing yet
     again: bool = False  # the end of an iteration
@@ -189,9 +189,9 @@ class Threads:
                 if following in self._members[tree.ranges]:
                     yield _moved(rest), pending
             elif isinstance(tree, Sequence):
-                for part in reversed(parts):
-                    rest = (Item(part), rest)
-                stack.append((rest, pending))
+                if item.low + 1 < len(parts):
+                    rest = (Item(item.tree, item.low + 1), rest)
+                stack.append(((Item(parts[item.low]), rest) if parts else rest, pending))
             elif isinstance(tree, Choice):
                 stack += [((Item(part), rest), pending) for part in reversed(parts)]
             elif isinstance(tree, Repeat):
@@ -240,13 +240,10 @@ def _ways(item: Item, tree: Repeat, body: int, rest: Rest) -> list[Rest]:
 
 def _moved(rest: Rest) -> Rest:
     """The same, after a character: iterations under way are not empty."""
-    items: list[Item] = []
-    while rest:
-        item, rest = rest
-        items.append(item._replace(empty_so_far=False) if item.empty_so_far else item)
-    for item in reversed(items):
-        rest = (item, rest)
-    return rest
+    if not rest:
+        return ()
+    item, tail = rest  # as deep as groups are nested
+    return (item._replace(empty_so_far=False), _moved(tail))
 
 
 def _inside(ranges: Ranges, code: int) -> bool:
