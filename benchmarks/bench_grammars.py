@@ -200,12 +200,10 @@ def main():
                 answer = worker.ask(case, arguments.seconds)
                 answers.append(answer)
                 if "rss_kib" in answer:
-                    # The peak of a process only grows; a restarted one begins anew.
-                    before = last or worker.base_kib
-                    growth += max(0, answer["rss_kib"] - before)
+                    growth += answer["rss_kib"] - (last or worker.base_kib)
                     last = answer["rss_kib"]
-                else:
-                    last = 0 if worker.process is None else last
+                elif worker.process is None:  # a new one begins anew
+                    last = 0
             results[library][name] = summary(answers, growth)
             show(library, name, results[library][name], answers, arguments.worst)
         worker.stop()

@@ -9,26 +9,26 @@ from .expr import Pool
 from .node import ALL_BYTES, Kind
 
 
-def byte_classes(pool: Pool, alphabet: int) -> tuple[NDArray[np.intp], list[int]]:
+def byte_classes(pool: Pool, alphabet: int) -> tuple[NDArray[np.uint8], list[int]]:
     """The coarsest partition of the bytes that the grammar and the alphabet respect.
 
     Returns:
-        intp [256] from byte to class, and the smallest byte of each class.
+        uint8 [256] from byte to class, and the smallest byte of each class.
     """
-    cells = [alphabet, ALL_BYTES ^ alphabet]
-    masks = {node.mask for node in pool.nodes if node.kind is Kind.BYTES}
-    for mask in masks:
-        if len(cells) >= 256:
-            break
+    cells = [cell for cell in (alphabet, ALL_BYTES ^ alphabet) if cell]
+    for mask in {node.mask for node in pool.nodes if node.kind is Kind.BYTES}:
         split = []
         for cell in cells:
             inside = cell & mask
-            split += [part for part in (inside, cell ^ inside) if part]
+            if inside and inside != cell:
+                split.append(inside)
+                split.append(cell ^ inside)
+            else:
+                split.append(cell)
         cells = split
-    cells = sorted((cell for cell in cells if cell), key=lambda cell: cell & -cell)
-    class_of = np.zeros(256, np.intp)
+    cells.sort(key=lambda cell: cell & -cell)
+    class_of = np.zeros(256, np.uint8)
     for index, cell in enumerate(cells):
-        for byte in range(256):
-            if cell >> byte & 1:
-                class_of[byte] = index
+        bits = np.frombuffer(cell.to_bytes(32, "little"), np.uint8)
+        class_of[np.unpackbits(bits, bitorder="little").view(bool)] = index
     return class_of, [(cell & -cell).bit_length() - 1 for cell in cells]

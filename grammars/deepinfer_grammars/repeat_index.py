@@ -7,17 +7,20 @@ alone. One walk of the vocabulary then serves every state of every counted repea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .derivative import moves
 from .expr import Pool
 from .node import Kind, Node
+from .state_table import DEAD, StateTable
+from .trie_walk import set_bits, walk_items
 from .vocabulary import Vocabulary
 
-Level = tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
-
-_MOST_STATES = 500
+_MOST_STATES = 64
 
 
 class RepeatIndex:
@@ -25,71 +28,94 @@ class RepeatIndex:
 
     Args:
         vocabulary: The vocabulary.
-        first: 256-bit mask of the bytes with which an item begins; 0 marks an unusable index.
+        inside: int32 [n, 2]; (token, items that it needs room for) of the tokens inside.
+        outside: int32 [n, 2]; (trie node, complete items) of the nodes one byte past items.
+        first: 256-bit mask of the bytes with which an item begins.
         longest_rest: Most bytes that a begun item may still need.
     """
 
-    def __init__(self, vocabulary: Vocabulary, first: int, longest_rest: int) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        inside: NDArray[np.int32],
+        outside: NDArray[np.int32],
+        first: int,
+        longest_rest: int,
+    ) -> None:
         self.first = first
-        self.usable = first != 0
         self.longest_rest = longest_rest
         self._vocabulary = vocabulary
-        self._needs: list[NDArray[np.int32]] = []  # items that each inner node needs room for
-        self._inner: list[NDArray[np.int32]] = []
-        self._outer: list[NDArray[np.int32]] = []  # nodes just outside, after a complete item
-        self._outer_counts: list[NDArray[np.int32]] = []
-        self._counts = np.zeros(1, np.int32)  # of the live nodes of the level before: the root
-        self._complete = np.ones(1, bool)
+        self._inside = inside
         self._words: dict[int, NDArray[np.uint32]] = {}
-        self._built: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
-
-    def add(
-        self,
-        parent: NDArray[np.intp],
-        children: NDArray[np.int32],
-        complete: NDArray[np.bool_],
-        live: NDArray[np.bool_],
-    ) -> None:
-        """Take in one level of the walk.
-
-        Args:
-            parent: Index of each child's parent among the live nodes of the level before.
-            children: Trie nodes.
-            complete: Whether an item ends exactly there.
-            live: Whether the node is inside the repeat.
-        """
-        counts = self._counts[parent]
-        leaves = ~live & self._complete[parent]
-        self._outer.append(children[leaves])
-        self._outer_counts.append(counts[leaves])
-        self._counts = (counts + complete)[live]
-        self._complete = complete[live]
-        self._inner.append(children[live])
-        self._needs.append(self._counts + ~self._complete)
+        byte = vocabulary.preorder.byte[outside[:, 0]]
+        order = np.argsort(byte, kind="stable")
+        outside, byte = outside[order], byte[order]
+        starts = np.flatnonzero(np.diff(byte, prepend=-1))
+        self._outside = {
+            int(byte[start]): part
+            for start, part in zip(starts, np.split(outside, starts[1:]), strict=True)
+        }
+        self._most = int(outside[:, 1].max(initial=0))
 
     def inside(self, high: int) -> NDArray[np.uint32]:
         """Packed mask of the tokens that stay within `high` items (-1: any number)."""
         words = self._words.get(high)
         if words is None:
-            tokens, needs = self._tokens()
-            words = self._vocabulary.pack(tokens if high < 0 else tokens[needs <= high])
+            tokens, needs = self._inside[:, 0], self._inside[:, 1]
+            words = np.zeros(self._vocabulary.words, np.uint32)
+            fitting = np.ascontiguousarray(tokens if high < 0 else tokens[needs <= high])
+            set_bits(words, fitting, self._vocabulary.twins)
             self._words[high] = words
         return words
 
-    def leaving(self, low: int, high: int) -> NDArray[np.int32]:
-        """Trie nodes one byte past `low` to `high` complete items."""
-        nodes, counts = np.concatenate(self._outer), np.concatenate(self._outer_counts)
-        fits = counts >= low
-        if high >= 0:
-            fits &= counts <= high
-        return nodes[fits]
+    def leaving(self, bytes_: int, low: int, high: int) -> NDArray[np.int32]:
+        """Trie nodes (preorder) one of `bytes_` (a 256-bit mask) past `low` to `high` items."""
+        parts = []
+        for byte, part in self._outside.items():
+            if bytes_ >> byte & 1:
+                counts = part[:, 1]
+                if low > 0 or 0 <= high < self._most:
+                    fits = counts >= low
+                    if high >= 0:
+                        fits &= counts <= high
+                    part = part[fits]
+                parts.append(part[:, 0])
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
-    def _tokens(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        if self._built is None:
-            tokens = self._vocabulary.token_at[np.concatenate(self._inner)]
-            is_token = tokens >= 0
-            self._built = tokens[is_token], np.concatenate(self._needs)[is_token]
-        return self._built
+
+def repeat_index(
+    pool: Pool, table: StateTable, vocabulary: Vocabulary, item: Node
+) -> RepeatIndex | None:
+    """The index of an item's repeats; None if items are ambiguous or have too many states."""
+    if not is_prefix_code(pool, item):
+        return None
+    again = table.intern(pool.repeat(item, 0))
+    if again == DEAD:
+        return None
+    inner = {again: None}
+    for state in _growing(inner):
+        table.expand((state,))
+        following = table.transitions[state]
+        inner.update(dict.fromkeys(following[following > DEAD].tolist()))
+    nodes = len(vocabulary.preorder.byte)
+    inside, outside = np.empty((nodes, 2), np.int32), np.empty((nodes, 2), np.int32)
+    inner_count, outer_count = walk_items(
+        vocabulary.preorder, table.transitions, table.class_of, again, inside, outside
+    )
+    first = sum(mask for mask, _ in moves(pool, item))
+    rest = int(table.fewest[list(inner)].max())
+    return RepeatIndex(
+        vocabulary, inside[:inner_count].copy(), outside[:outer_count].copy(), first, rest
+    )
+
+
+def _growing(found: dict[int, None]) -> Iterator[int]:
+    """The keys of a dictionary, those added meanwhile too."""
+    done = 0
+    while done < len(found):
+        for key in list(islice(found, done, None)):
+            done += 1
+            yield key
 
 
 def is_prefix_code(pool: Pool, item: Node) -> bool:
@@ -107,12 +133,3 @@ def is_prefix_code(pool: Pool, item: Node) -> bool:
                 seen.add(target)
                 stack.append(target)
     return True
-
-
-def longest_rest(pool: Pool, item: Node) -> int:
-    """Most bytes of a text of `item`; a large number if there is no limit."""
-    frontier, steps = {item}, 0
-    while frontier and steps < _MOST_STATES:
-        frontier = {target for node in frontier for _, target in moves(pool, node)}
-        steps += 1
-    return steps

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from .state_table import StateTable
 from .vocabulary import Vocabulary
 
 _LONGEST_PATH = 1 << 16
@@ -17,20 +16,14 @@ class TokenDistance:
 
     Args:
         vocabulary: The vocabulary.
-        step: From a state to the next byte of its shortest completion and the state behind it.
-        fewest: From a state to its distance in bytes; 0 where the text is complete.
+        table: The states.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        step: Callable[[int], tuple[int, int]],
-        fewest: Callable[[int], int],
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, table: StateTable) -> None:
         self._vocabulary = vocabulary
-        self._step = step
-        self._fewest = fewest
+        self._table = table
         self._known: dict[int, int] = {}
+        self._next: dict[int, tuple[int, int]] = {}
 
     def __call__(self, state: int) -> int:
         """The number of tokens; one per byte where the completion is very long."""
@@ -60,3 +53,14 @@ class TokenDistance:
             if self._vocabulary.token_at[node] >= 0:
                 best = min(best, 1 + self._known[state])
         return best
+
+    def _fewest(self, state: int) -> int:
+        """Bytes to the end of a match; 0 where the text is complete."""
+        return int(self._table.fewest[state])
+
+    def _step(self, state: int) -> tuple[int, int]:
+        """The next byte of the shortest completion and the state behind it."""
+        known = self._next.get(state)
+        if known is None:
+            known = self._next[state] = self._table.nearest(state)
+        return known

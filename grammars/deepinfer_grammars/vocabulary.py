@@ -6,12 +6,34 @@ Knows token bytes and end-of-text ids, nothing about grammars or tokenizer libra
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .trie_walk import Preorder, preorder
+
 _LONGEST_TOKEN = 4096
+_PENDING = 4096  # places that one round of a walk may set aside
+
+
+class Scratch:
+    """Memory that a walk of a vocabulary writes into.
+
+    Args:
+        tokens: Number of trie nodes that end a token.
+
+    Attributes:
+        tokens: int32 [tokens].
+        ends: int32 [tokens].
+        pending: int32 [4096, 3].
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens: NDArray[np.int32] = np.empty(tokens, np.int32)
+        self.ends: NDArray[np.int32] = np.empty(tokens, np.int32)
+        self.pending: NDArray[np.int32] = np.empty((_PENDING, 3), np.int32)
 
 
 class Vocabulary:
@@ -36,6 +58,7 @@ class Vocabulary:
         child_count: int32 [nodes].
         token_at: int32 [nodes]; a token that ends here, or -1.
         twins: int32 [pairs, 2]; (token in `token_at`, another id with the same bytes).
+        preorder: The same trie with its nodes in preorder, for walks.
         digest: Hash of all of the above, to key caches.
 
     Raises:
@@ -57,10 +80,21 @@ class Vocabulary:
             raise ValueError(f"a token has {self.longest} bytes; at most {_LONGEST_TOKEN} work")
         self.alphabet = sum({1 << token[0] for token, _ in by_bytes if len(token) == 1})
         self._build_trie(by_bytes)
+        self.preorder = Preorder(
+            *preorder(self.node_byte, self.child_start, self.child_count, self.token_at)
+        )
         self.eos_words = np.zeros(self.words, np.uint32)
         for i in self.eos_ids:
             self.eos_words[i // 32] |= np.uint32(1 << (i % 32))
         self.digest = self._hash()
+        self._scratch = threading.local()
+
+    def scratch(self) -> Scratch:
+        """The calling thread's memory for walks."""
+        found: Scratch | None = getattr(self._scratch, "of_thread", None)
+        if found is None:
+            found = self._scratch.of_thread = Scratch(int((self.token_at >= 0).sum()))
+        return found
 
     def _build_trie(self, by_bytes: list[tuple[bytes, int]]) -> None:
         ids = np.array([i for _, i in by_bytes], np.int32)
@@ -108,14 +142,6 @@ class Vocabulary:
         children = self.node_byte[start : start + int(self.child_count[node])]
         index = int(np.searchsorted(children, byte))
         return start + index if index < len(children) and children[index] == byte else -1
-
-    def pack(self, ids: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """Bits of `ids` (and of their twins) as uint32 [words], lowest id in the lowest bit."""
-        allowed = np.zeros(self.words * 32, np.uint8)
-        allowed[ids] = 1
-        if len(self.twins):
-            allowed[self.twins[:, 1]] = allowed[self.twins[:, 0]]
-        return np.packbits(allowed, bitorder="little").view(np.dtype("<u4")).astype(np.uint32)
 
     def unpack(self, mask: NDArray[np.uint32]) -> list[int]:
         """The ids whose bits are set in a packed mask, ascending."""

@@ -1,0 +1,179 @@
+"""States of a grammar for one alphabet: interned expressions, their transitions and distances.
+
+A state is an int; the transition table has a row per state and a column per byte class, and rows
+are filled on demand. Knows nothing about tokens. Not thread-safe: callers hold the grammar's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .byte_classes import byte_classes
+from .derivative import moves
+from .distance import UNREACHABLE, Distance
+from .errors import ConstraintTooLarge
+from .grammar import Grammar, too_deep
+from .node import ALL_BYTES, Node
+
+DEAD = 0
+UNKNOWN = -1
+FAR = 2**31 - 1
+
+
+class StateTable:
+    """The lazily built automaton of a grammar over bytes.
+
+    Args:
+        grammar: A compiled grammar.
+        alphabet: 256-bit mask of the bytes that may be used.
+        max_states: Most states to intern before giving up.
+
+    Attributes:
+        distance: Fewest bytes to the end of a match, for expressions.
+        transitions: int32 [capacity, classes]; a row of -1 for a state that is not expanded, 0
+            where no byte of the class may follow.
+        fewest: int32 [capacity]; fewest bytes to the end of a match, for states.
+        class_of: uint8 [256] from byte to class.
+        representative: A byte of each class.
+        nodes: The expression of each state; state 0 is dead.
+    """
+
+    def __init__(self, grammar: Grammar, alphabet: int, max_states: int) -> None:
+        self._grammar = grammar
+        self._alphabet = alphabet
+        self._max_states = max_states
+        self.distance = (
+            grammar.distance if alphabet == ALL_BYTES else Distance(grammar.pool, alphabet)
+        )
+        class_of, self.representative = byte_classes(grammar.pool, alphabet)
+        self.class_of: NDArray[np.uint8] = class_of.astype(np.uint8)
+        self._class_at = self.class_of.tobytes()  # a bytes object is indexed fastest
+        self._column: dict[int, int | NDArray[np.intp]] = {}
+        classes = len(self.representative)
+        self.transitions: NDArray[np.int32] = np.full((64, classes), UNKNOWN, np.int32)
+        self.fewest: NDArray[np.int32] = np.full(64, FAR, np.int32)
+        self.transitions[DEAD] = DEAD
+        self._row = np.zeros(classes, np.int32)
+        self.nodes: list[Node] = [grammar.pool.never]
+        self._state_of: dict[Node, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the tables."""
+        return self.transitions.nbytes + self.fewest.nbytes
+
+    def intern(self, node: Node) -> int:
+        """The state of an expression; `DEAD` if no match can be reached from it.
+
+        Raises:
+            ConstraintTooLarge: There are too many states.
+        """
+        state = self._state_of.get(node)
+        if state is not None:
+            return state
+        try:
+            distance = self.distance(node)
+        except ConstraintTooLarge:
+            distance = UNREACHABLE  # a way on that cannot be shown to end is not offered
+        if distance >= UNREACHABLE:
+            self._state_of[node] = DEAD
+            return DEAD
+        state = len(self.nodes)
+        if state >= self._max_states:
+            raise ConstraintTooLarge(
+                f"the constraint needs more than {self._max_states} states",
+                hint="Bound the lengths of strings and arrays, or simplify the constraint",
+            )
+        if state >= len(self.transitions):
+            self._grow()
+        self.nodes.append(node)
+        self._state_of[node] = state
+        self.fewest[state] = min(distance, FAR)
+        return state
+
+    def _grow(self) -> None:
+        size, classes = 2 * len(self.transitions), self.transitions.shape[1]
+        transitions = np.full((size, classes), UNKNOWN, np.int32)
+        transitions[: len(self.transitions)] = self.transitions
+        fewest = np.full(size, FAR, np.int32)
+        fewest[: len(self.fewest)] = self.fewest
+        self.transitions, self.fewest = transitions, fewest
+
+    def expanded(self, state: int) -> bool:
+        """Whether the transitions of a state are known."""
+        return self.transitions.item(state, 0) != UNKNOWN
+
+    def expand(self, states: Iterable[int]) -> None:
+        """Fill the transition rows of the states.
+
+        Raises:
+            ConstraintTooLarge: There are too many states, or an expression is nested too deeply.
+        """
+        for state in states:
+            if self.transitions.item(state, 0) != UNKNOWN:
+                continue
+            pairs = self._following(self.nodes[state])
+            # Readers without the lock must never see a row that is half done.
+            row = self._row
+            row.fill(DEAD)
+            for column, after in pairs:
+                row[column] = after
+            self.transitions[state] = row
+
+    def _following(self, node: Node) -> list[tuple[int | NDArray[np.intp], int]]:
+        try:
+            following = moves(self._grammar.pool, node)
+        except RecursionError:
+            raise too_deep(self._grammar.kind) from None
+        pairs = []
+        for mask, target in following:
+            usable = mask & self._alphabet
+            if usable:
+                after = self.intern(target)
+                if after != DEAD:
+                    pairs.append((self._columns(usable), after))
+        return pairs
+
+    def _columns(self, mask: int) -> int | NDArray[np.intp]:
+        """The classes within a mask; a plain int if there is one, which indexes faster."""
+        columns = self._column.get(mask)
+        if columns is None:
+            found = [c for c, byte in enumerate(self.representative) if mask >> byte & 1]
+            columns = found[0] if len(found) == 1 else np.array(found, np.intp)
+            self._column[mask] = columns
+        return columns
+
+    def after(self, state: int, data: bytes) -> int:
+        """The state after some bytes, `DEAD`, or `UNKNOWN` if a state on the way is not expanded.
+
+        Needs no lock.
+        """
+        item, class_at = self.transitions.item, self._class_at
+        for byte in data:
+            state = item(state, class_at[byte])
+            if state <= DEAD:
+                break
+        return state
+
+    def walk(self, state: int, data: bytes) -> int:
+        """The state after some bytes, or `DEAD`; expands on the way."""
+        for byte in data:
+            self.expand((state,))
+            state = self.transitions.item(state, self._class_at[byte])
+            if state == DEAD:
+                break
+        return state
+
+    def nearest(self, state: int) -> tuple[int, int]:
+        """The next byte of the shortest completion and the state behind it."""
+        self.expand((state,))
+        row = self.transitions[state]
+        distances = np.where(row > DEAD, self.fewest[row], FAR)
+        nearest = int(distances.argmin())
+        return int(self.representative[nearest]), int(row[nearest])
