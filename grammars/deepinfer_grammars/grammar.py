@@ -47,6 +47,11 @@ class Grammar:
                 hint="Look for bounds or patterns that contradict each other",
             )
 
+    @property
+    def distance(self) -> Distance:
+        """Fewest bytes to the end of a match, if all 256 bytes may be used."""
+        return self._distance
+
     def accepts(self, text: str | bytes) -> bool:
         """Whether the whole text satisfies the constraint."""
         return self.first_error(text) is None
