@@ -4,6 +4,7 @@ Importing this package loads nothing heavy; opening a Session does.
 """
 
 from .chat import Message
+from .composition import Tag, TagValue, Thought
 from .errors import (
     BudgetTooSmall,
     DeepInferError,
@@ -36,6 +37,7 @@ from .session_info import ModelInfo, SessionStats
 from .settings import Settings
 from .stream import AsyncStream, Stream
 from .stream_events import Finished, StreamEvent, TextDelta
+from .tools import ToolCall
 from .version import __version__
 from .waiting import Interrupted
 
@@ -77,9 +79,13 @@ __all__ = [
     "Settings",
     "Stream",
     "StreamEvent",
+    "Tag",
+    "TagValue",
     "TextDelta",
+    "Thought",
     "Timings",
     "TokenLogprob",
+    "ToolCall",
     "UnknownArgument",
     "Usage",
     "__version__",

@@ -5,7 +5,7 @@ The one place where the grammar compiler is called and its errors become ours.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from deepinfer_grammars import (
     ConstraintTooLarge,
@@ -20,6 +20,13 @@ from deepinfer_grammars import (
     compile_union,
 )
 from deepinfer_grammars import SchemaNotSupported as NotEnforceable
+from deepinfer_grammars.compose import (
+    TaggedBlock,
+    compile_repeat,
+    compile_sequence,
+    compile_tagged_text,
+    compile_text,
+)
 from pydantic_core import PydanticSerializationError
 
 from .bounded_cache import BoundedCache
@@ -75,14 +82,41 @@ def clear() -> None:
 
 
 def _compile(spec: SchemaSpec) -> Grammar:
-    if spec.kind == "any_of":
-        return compile_union([grammar_of(part) for part in spec.parts])
+    source: Any = spec.source
     if spec.kind == "choice":
-        return compile_choice(cast("list[str]", spec.source))
+        return compile_choice(source)
+    if spec.kind == "literal":
+        return compile_choice([source])
     if spec.kind == "regex":
-        return compile_regex(cast("str", spec.source))
+        return compile_regex(source)
     if spec.kind == "ebnf":
-        return compile_ebnf(cast("str", spec.source), start=spec.start)
-    return compile_json_schema(
-        cast("dict[str, object] | bool", spec.source), extra_properties=spec.extra_properties
-    )
+        return compile_ebnf(source, start=spec.start)
+    if spec.kind == "text":
+        return compile_text(until=source["until"], max_chars=source["max_chars"])
+    if spec.kind == "json":
+        return compile_json_schema(source, extra_properties=spec.extra_properties)
+    return _compose(spec, [grammar_of(part) for part in spec.parts])
+
+
+def _compose(spec: SchemaSpec, parts: list[Grammar]) -> Grammar:
+    source: Any = spec.source
+    if any(part.engine != "native" for part in spec.parts):
+        raise NotEnforceable(
+            'engine="outlines" is asked for inside of another schema, but its index is made of one '
+            "regular expression",
+            hint='Leave engine="outlines" out there, or write the whole as one Schema.regex',
+        )
+    if spec.kind == "any_of":
+        return compile_union(parts)
+    if spec.kind == "sequence":
+        return compile_sequence(parts)
+    if spec.kind == "repeat":
+        return compile_repeat(
+            parts[0],
+            low=source["at_least"],
+            high=source["at_most"],
+            separator=source["separator"],
+        )
+    tags = zip(source["tags"], parts, strict=True)
+    blocks = [TaggedBlock(begin, content, end) for (begin, end), content in tags]
+    return compile_tagged_text(blocks, at_least=source["at_least"], at_most=source["at_most"])

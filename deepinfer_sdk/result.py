@@ -14,7 +14,10 @@ from .params import SamplingParams
 T = TypeVar("T")
 
 FinishReason = Literal["stop", "length", "cancelled", "timeout", "error"]
-SchemaKind = Literal["json", "regex", "ebnf", "choice", "any_of"]
+SchemaKind = Literal[
+    "json", "regex", "ebnf", "choice", "any_of", "text", "literal", "sequence", "repeat", "tagged"
+]
+ConstraintEngine = Literal["native", "outlines"]
 
 
 class _Record(BaseModel):
@@ -62,10 +65,12 @@ class SchemaSpec(_Record):
 
     Attributes:
         kind: Which front end reads it.
-        source: The JSON Schema, pattern, grammar text or list of texts.
-        parts: The alternatives of ``"any_of"``.
+        source: The JSON Schema, pattern, grammar text or list of texts; the settings of free text,
+            repeats and tags.
+        parts: What a composed constraint is made of.
         extra_properties: What an object schema without `additionalProperties` allows.
         start: Start rule of a grammar text.
+        engine: What makes its token masks.
     """
 
     kind: SchemaKind
@@ -73,6 +78,7 @@ class SchemaSpec(_Record):
     parts: tuple[SchemaSpec, ...] = ()
     extra_properties: bool = False
     start: str | None = None
+    engine: ConstraintEngine = "native"
 
 
 class Recipe(_Record):

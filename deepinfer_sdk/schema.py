@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
-from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic import JsonValue
 from pydantic import ValidationError as PydanticError
 
 from .bounded_cache import BoundedCache
+from .composition import Tag, TagValue, Thought, reader
 from .errors import ImpossibleSchema, InvalidSchema, OutputRejected
-from .result import SchemaSpec
+from .result import ConstraintEngine, SchemaSpec
 from .schema_check import Check, refusal
+from .schema_source import adapt, choices, json_source, need_text, reasons
+from .tools import Tool, ToolCall, call_model, call_value
 
 if TYPE_CHECKING:
     from deepinfer_grammars.grammar import Grammar
@@ -36,7 +39,8 @@ class Schema(Generic[T]):
 
     `Schema(Person)` takes a Pydantic model, a dataclass, a TypedDict, an Enum, or anything else
     that `pydantic.TypeAdapter` takes; wherever a schema is expected the bare type works too. The
-    other forms are `Schema.json`, `.regex`, `.ebnf`, `.choice` and `.any_of`.
+    other forms are `Schema.json`, `.regex`, `.ebnf`, `.choice` and `.any_of`; schemas are put
+    together by `.sequence`, `.repeat`, `.optional`, `.text`, `.thinking`, `.tagged` and `.tools`.
 
     Args:
         kind: The type. Its JSON Schema is enforced while generating; its validators run once, on
@@ -58,7 +62,7 @@ class Schema(Generic[T]):
     @overload
     def __init__(self: Schema[Any], kind: object) -> None: ...
     def __init__(self, kind: Any) -> None:
-        adapter, schema = _adapt(kind)
+        adapter, schema = adapt(kind)
         name = getattr(kind, "__name__", None) or str(kind)
         self._set(SchemaSpec(kind="json", source=schema), adapter.validate_json, name)
 
@@ -85,22 +89,7 @@ class Schema(Generic[T]):
             extra_properties: What objects that do not mention `additionalProperties` allow: any
                 further property, as JSON Schema says, or none.
         """
-        if isinstance(schema, str):
-            try:
-                source = json.loads(schema)
-            except json.JSONDecodeError as error:
-                raise InvalidSchema(
-                    f"the JSON Schema is not JSON: {error.msg} at line {error.lineno}, "
-                    f"column {error.colno}",
-                    hint="Pass a dict, or text that json.loads can read",
-                ) from None
-        else:
-            source = dict(schema) if isinstance(schema, Mapping) else schema
-        if not isinstance(source, (dict, bool)):
-            raise InvalidSchema(
-                f"a JSON Schema is an object, true or false, not {type(source).__name__}",
-                hint='For example {"type": "integer"}; for a Python type use Schema(type)',
-            )
+        source = json_source(schema)
         try:
             spec = SchemaSpec(kind="json", source=source, extra_properties=extra_properties)
         except PydanticError:
@@ -111,10 +100,21 @@ class Schema(Generic[T]):
         return Schema._make(spec, json.loads, "json")
 
     @staticmethod
-    def regex(pattern: str) -> Schema[str]:
-        """Text that matches a regular expression from its first to its last character."""
-        _need_text("pattern", pattern)
-        return Schema._make(SchemaSpec(kind="regex", source=pattern), str, f"regex {pattern!r}")
+    def regex(pattern: str, *, engine: ConstraintEngine = "native") -> Schema[str]:
+        """Text that matches a regular expression from its first to its last character.
+
+        Args:
+            pattern: The pattern.
+            engine: What makes the token masks: our own automata, or an index of the outlines-core
+                library, which holds a transition for every state and token and knows no lookahead.
+        """
+        need_text("pattern", pattern)
+        if engine not in get_args(ConstraintEngine):
+            raise InvalidSchema(
+                f"engine={engine!r} is not known", hint='Use engine="native" or "outlines"'
+            )
+        spec = SchemaSpec(kind="regex", source=pattern, engine=engine)
+        return Schema._make(spec, str, f"regex {pattern!r}")
 
     @staticmethod
     def ebnf(grammar: str, *, start: str | None = None) -> Schema[str]:
@@ -124,30 +124,13 @@ class Schema(Generic[T]):
             grammar: The rules.
             start: Name of the start rule; ``start`` (Lark) or ``root`` (GBNF) if None.
         """
-        _need_text("grammar", grammar)
+        need_text("grammar", grammar)
         return Schema._make(SchemaSpec(kind="ebnf", source=grammar, start=start), str, "ebnf")
 
     @staticmethod
     def choice(*options: Scalar) -> Schema[Scalar]:
         """Exactly one of the given texts, numbers or truth values, as plain text."""
-        by_text: dict[str, Any] = {}
-        for option in options:
-            if not isinstance(option, (str, int, float)):
-                raise InvalidSchema(
-                    f"a choice is made of texts, numbers, True and False, not {option!r}",
-                    hint='For example Schema.choice("yes", "no")',
-                )
-            text = option if isinstance(option, str) else json.dumps(option)
-            if text in by_text:
-                raise InvalidSchema(
-                    f"the choice {text!r} is there twice", hint="Give each option once"
-                )
-            by_text[text] = option
-        if not by_text:
-            raise ImpossibleSchema(
-                "Schema.choice() got no options, so nothing satisfies it",
-                hint='For example Schema.choice("yes", "no")',
-            )
+        by_text = choices(options)
         texts: list[JsonValue] = list(by_text)
         return Schema._make(
             SchemaSpec(kind="choice", source=texts), by_text.__getitem__, f"choice of {len(texts)}"
@@ -182,27 +165,156 @@ class Schema(Generic[T]):
                 hint="For example Schema.any_of(Person, Company)",
             )
         schemas = [schema_of(part) for part in alternatives]
-
-        def parse(text: str) -> Any:
-            refused: list[str] = []
-            for schema in schemas:
-                if schema.grammar().accepts(text):
-                    try:
-                        return schema.parse(text)
-                    except OutputRejected as error:
-                        refused.append(error.message)
-            raise ValueError("; ".join(refused) or "no alternative takes it")
-
         spec = SchemaSpec(kind="any_of", parts=tuple(schema.spec for schema in schemas))
-        return Schema._make(spec, parse, " | ".join(schema._name for schema in schemas))
+        name = " | ".join(schema._name for schema in schemas)
+        return Schema._make(spec, reader(spec, schemas), name)
+
+    @staticmethod
+    def text(*, until: str | None = None, max_chars: int | None = None) -> Schema[str]:
+        """Free text; mostly a part of `Schema.sequence`.
+
+        Args:
+            until: The text goes on to the first place where this stands, and includes it; the
+                value leaves it out.
+            max_chars: Most characters before that; None for any number.
+        """
+        if until is not None:
+            need_text("end of free text", until)
+        spec = SchemaSpec(kind="text", source={"until": until, "max_chars": max_chars})
+        return Schema._make(spec, reader(spec, ()), "text")
+
+    @staticmethod
+    def sequence(*parts: Any) -> Schema[tuple[Any, ...]]:
+        """One part after the other: fixed text as it is, types and schemas as their values.
+
+        The value is a tuple without the fixed texts: `Schema.sequence("Age: ", int)` reads
+        ``"Age: 7"`` as ``(7,)``. Where a text can be split in several ways, earlier parts take all
+        they can.
+        """
+        if not parts:
+            raise InvalidSchema(
+                "Schema.sequence() got no parts", hint='For example Schema.sequence("Age: ", int)'
+            )
+        made = [
+            Schema.from_spec(SchemaSpec(kind="literal", source=part))
+            if isinstance(part, str)
+            else schema_of(part)
+            for part in parts
+        ]
+        spec = SchemaSpec(kind="sequence", parts=tuple(part.spec for part in made))
+        return Schema._make(spec, reader(spec, made), "sequence")
+
+    @staticmethod
+    def repeat(
+        item: type[A] | Schema[A],
+        *,
+        separator: str = "",
+        at_least: int = 0,
+        at_most: int | None = None,
+    ) -> Schema[list[A]]:
+        """A list of copies, one after the other, with `separator` between two of them."""
+        need_text("separator", separator)
+        schema: Schema[A] = schema_of(item)
+        source: JsonValue = {"separator": separator, "at_least": at_least, "at_most": at_most}
+        spec = SchemaSpec(kind="repeat", source=source, parts=(schema.spec,))
+        return Schema._make(spec, reader(spec, [schema]), f"repeat of {schema._name}")
+
+    @staticmethod
+    def optional(part: type[A] | Schema[A]) -> Schema[A | None]:
+        """A part, or no text at all, which is read as None."""
+        repeated = Schema.repeat(part, at_most=1)
+
+        def parse(text: str) -> A | None:
+            return repeated._parse(text)[0] if text else None
+
+        return Schema._make(repeated.spec, parse, f"optional {repeated._name}")
+
+    @staticmethod
+    def thinking(
+        answer: type[A] | Schema[A],
+        *,
+        begin: str = "<think>",
+        end: str = "</think>",
+        max_chars: int | None = None,
+    ) -> Schema[Thought[A]]:
+        """Free text between two tags, then the answer.
+
+        Args:
+            answer: What the answer is.
+            begin: The tag before the thinking; empty if the prompt already ends with it.
+            end: The tag after it. It ends the thinking where it first stands; up to two line ends
+                may follow it.
+            max_chars: Most characters of thinking. Without it, `max_tokens` is shared: the
+                thinking may take all but what the shortest answer needs.
+        """
+        schema: Schema[A] = schema_of(answer)
+        thinking = Schema.text(until=end, max_chars=max_chars)
+        parts = Schema.sequence(begin, thinking, Schema.regex("\n{0,2}"), schema)
+
+        def parse(text: str) -> Thought[A]:
+            thought, _, value = parts._parse(text)
+            return Thought(thinking=thought, answer=value)
+
+        return Schema._make(parts.spec, parse, f"thinking, then {schema._name}")
+
+    @staticmethod
+    def tagged(
+        *tags: Tag, at_least: int = 0, at_most: int | None = None
+    ) -> Schema[tuple[str | TagValue, ...]]:
+        """Free text with tags in it that switch a constraint on.
+
+        The value holds the pieces of free text and the `TagValue`s in order. Free text never
+        contains the begin of a tag.
+
+        Args:
+            tags: The tags.
+            at_least: Fewest of them in all.
+            at_most: Most of them in all; None for any number.
+        """
+        for tag in tags:
+            need_text("begin of a tag", tag.begin)
+            need_text("end of a tag", tag.end)
+        contents = [schema_of(tag.content) for tag in tags]
+        pairs: list[JsonValue] = [[tag.begin, tag.end] for tag in tags]
+        source: JsonValue = {"tags": pairs, "at_least": at_least, "at_most": at_most}
+        parts = tuple(content.spec for content in contents)
+        spec = SchemaSpec(kind="tagged", source=source, parts=parts)
+        return Schema._make(spec, reader(spec, contents), "tagged text")
+
+    @staticmethod
+    def tools(
+        *tools: Tool,
+        begin: str = "<tool_call>",
+        end: str = "</tool_call>",
+        at_least: int = 0,
+        at_most: int | None = None,
+    ) -> Schema[tuple[str | ToolCall, ...]]:
+        """Free text with tool calls in it.
+
+        A call is written as ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``. The value
+        holds the pieces of free text and the `ToolCall`s in order; nothing is called.
+
+        Args:
+            tools: Functions with annotated parameters, or Pydantic models.
+            begin: The tag before a call.
+            end: The tag after it.
+            at_least: Fewest calls.
+            at_most: Most calls; None for any number.
+        """
+        calls = [Tag(begin, _call_schema(tool), end) for tool in tools]
+        text_and_calls = Schema.tagged(*calls, at_least=at_least, at_most=at_most)
+
+        def parse(text: str) -> tuple[str | ToolCall, ...]:
+            parts = text_and_calls._parse(text)
+            return tuple(part if isinstance(part, str) else part.value for part in parts)
+
+        return Schema._make(text_and_calls.spec, parse, "text with tool calls")
 
     @staticmethod
     def from_spec(spec: SchemaSpec) -> Schema[Any]:
         """The schema of a recipe; it reads outputs as plain JSON data or text."""
-        if spec.kind == "any_of":
-            return Schema.any_of(*(Schema.from_spec(part) for part in spec.parts))
-        parse = json.loads if spec.kind == "json" else str
-        return Schema._make(spec, parse, spec.kind)
+        parts = [Schema.from_spec(part) for part in spec.parts]
+        return Schema._make(spec, reader(spec, parts), spec.kind)
 
     def grammar(self) -> Grammar:
         """The compiled grammar, from a cache that all equal schemas share."""
@@ -230,7 +342,7 @@ class Schema(Generic[T]):
         try:
             return self._parse(text)
         except (PydanticError, ValueError) as error:
-            why = _reasons(error) if isinstance(error, PydanticError) else str(error)
+            why = reasons(error) if isinstance(error, PydanticError) else str(error)
             raise OutputRejected(
                 f"{self._name} refused well-formed output {text!r}: {why}",
                 text=text,
@@ -267,29 +379,7 @@ def clear() -> None:
     _OF_TYPE.clear()
 
 
-def _adapt(kind: Any) -> tuple[TypeAdapter[Any], JsonValue]:
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        return adapter, adapter.json_schema(mode="validation")
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        first = str(error).splitlines()[0]
-        raise InvalidSchema(
-            f"{kind!r} has no JSON Schema: {first}",
-            hint="Use a Pydantic model, a dataclass, a TypedDict, an Enum, or types made of "
-            "str, int, float, bool, list and dict",
-        ) from None
-
-
-def _reasons(error: PydanticError) -> str:
-    parts = []
-    for item in error.errors(include_url=False, include_context=False, include_input=False):
-        place = ".".join(str(step) for step in item["loc"])
-        parts.append(f"{place}: {item['msg']}" if place else item["msg"])
-    return "; ".join(parts)
-
-
-def _need_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidSchema(
-            f"the {name} is a {type(value).__name__}, not text", hint=f"Pass the {name} as str"
-        )
+def _call_schema(tool: Tool) -> Schema[ToolCall]:
+    """The JSON of a call of a tool."""
+    call = schema_of(call_model(tool))
+    return Schema._make(call.spec, lambda text: call_value(call._parse(text), tool), call._name)

@@ -62,19 +62,34 @@ class Grammar:
         with self.lock:
             node = self.root
             for offset, byte in enumerate(data):
-                try:
-                    after = self._after(node, byte)
-                except RecursionError:
-                    raise too_deep(self.kind) from None
+                after = self._after(node, byte)
                 if after is None:
                     return offset
                 node = after
             return None if node.nullable else len(data)
 
+    def ends(self, data: bytes, start: int = 0) -> list[int]:
+        """Offsets, ascending, where a text of the grammar that begins at `start` may end."""
+        found: list[int] = []
+        with self.lock:
+            node: Node | None = self.root
+            for offset in range(start, len(data) + 1):
+                if node is None:
+                    break
+                if node.nullable:
+                    found.append(offset)
+                if offset < len(data):
+                    node = self._after(node, data[offset])
+        return found
+
     def _after(self, node: Node, byte: int) -> Node | None:
-        for mask, target in moves(self.pool, node):
-            if mask >> byte & 1:
-                return target if self._distance(target) < UNREACHABLE else None
+        """What is left after a byte; None if it does not fit."""
+        try:
+            for mask, target in moves(self.pool, node):
+                if mask >> byte & 1:
+                    return target if self._distance(target) < UNREACHABLE else None
+        except RecursionError:
+            raise too_deep(self.kind) from None
         return None
 
 

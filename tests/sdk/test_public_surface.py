@@ -15,7 +15,8 @@ NAMES = {
     "ModelNotFound", "ModelNotSupported", "OutputError", "OutputRejected", "PromptTooLong",
     "Recipe", "ReplayReport", "Result", "Sample", "SamplingParams", "Schema", "SchemaError",
     "SchemaNotSupported", "SchemaTooLarge", "Session", "SessionClosed", "SessionStats", "Settings",
-    "Stream", "StreamEvent", "TextDelta", "Timings", "TokenLogprob", "UnknownArgument", "Usage",
+    "Stream", "StreamEvent", "Tag", "TagValue", "TextDelta", "Thought", "Timings", "TokenLogprob",
+    "ToolCall", "UnknownArgument", "Usage",
 }  # fmt: skip
 
 PARAMETERS = {
@@ -54,7 +55,8 @@ def test_the_sampling_parameters_are_these():
 def test_the_ways_to_make_a_schema_are_these():
     public = {name for name in vars(Schema) if not name.startswith("_")}
     makers = {"json", "regex", "ebnf", "choice", "any_of", "from_spec"}
-    assert public == makers | {"check", "parse", "grammar"}
+    composers = {"sequence", "repeat", "optional", "text", "thinking", "tagged", "tools"}
+    assert public == makers | composers | {"check", "parse", "grammar"}
 
 
 def test_every_error_has_one_base_and_is_drawn_in_the_tree():
