@@ -18,7 +18,7 @@ def shorten(pool: Pool, distance: Distance, node: Node, reach: int) -> tuple[Nod
         return node, 0
     if node.kind is Kind.REPEAT:
         return _clamp(pool, distance, node, reach)
-    if node.kind is not Kind.SEQ or _is_narrow(node.head):
+    if node.kind is not Kind.SEQ or is_narrow(node):
         return node, 0  # few ways on: the walk is cheaper than the comparison
     spine: list[Node] = []
     extra = 0
@@ -45,5 +45,7 @@ def _clamp(pool: Pool, distance: Distance, node: Node, reach: int) -> tuple[Node
     return pool.repeat(node.head, low, high), (node.low - low) * unit
 
 
-def _is_narrow(node: Node) -> bool:
+def is_narrow(node: Node) -> bool:
+    """Whether a few bytes are the only way on."""
+    node = node.head if node.kind is Kind.SEQ else node
     return node.kind is Kind.BYTES and node.mask.bit_count() <= 4

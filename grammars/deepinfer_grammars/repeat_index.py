@@ -7,14 +7,12 @@ alone. One walk of the vocabulary then serves every state of every counted repea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-
 import numpy as np
 from numpy.typing import NDArray
 
 from .derivative import moves
 from .expr import Pool
+from .growing import growing
 from .node import Kind, Node
 from .state_table import DEAD, StateTable
 from .trie_walk import set_bits, walk_items
@@ -92,11 +90,11 @@ def repeat_index(
     again = table.intern(pool.repeat(item, 0))
     if again == DEAD:
         return None
-    inner = {again: None}
-    for state in _growing(inner):
+    inner = {again: 0}
+    for state in growing(inner):
         table.expand((state,))
         following = table.transitions[state]
-        inner.update(dict.fromkeys(following[following > DEAD].tolist()))
+        inner.update(dict.fromkeys(following[following > DEAD].tolist(), 0))
     nodes = len(vocabulary.preorder.byte)
     inside, outside = np.empty((nodes, 2), np.int32), np.empty((nodes, 2), np.int32)
     inner_count, outer_count = walk_items(
@@ -107,15 +105,6 @@ def repeat_index(
     return RepeatIndex(
         vocabulary, inside[:inner_count].copy(), outside[:outer_count].copy(), first, rest
     )
-
-
-def _growing(found: dict[int, None]) -> Iterator[int]:
-    """The keys of a dictionary, those added meanwhile too."""
-    done = 0
-    while done < len(found):
-        for key in list(islice(found, done, None)):
-            done += 1
-            yield key
 
 
 def is_prefix_code(pool: Pool, item: Node) -> bool:

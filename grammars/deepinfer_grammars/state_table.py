@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .byte_classes import byte_classes
+from .byte_step import byte_step
 from .derivative import moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge
@@ -33,8 +34,8 @@ class StateTable:
 
     Attributes:
         distance: Fewest bytes to the end of a match, for expressions.
-        transitions: int32 [capacity, classes]; a row of -1 for a state that is not expanded, 0
-            where no byte of the class may follow.
+        transitions: int32 [capacity, classes]; 0 where no byte of the class may follow, -1 where
+            that is not known yet.
         fewest: int32 [capacity]; fewest bytes to the end of a match, for states.
         class_of: uint8 [256] from byte to class.
         representative: A byte of each class.
@@ -57,6 +58,7 @@ class StateTable:
         self.fewest: NDArray[np.int32] = np.full(64, FAR, np.int32)
         self.transitions[DEAD] = DEAD
         self._row = np.zeros(classes, np.int32)
+        self._expanded: set[int] = {DEAD}
         self.nodes: list[Node] = [grammar.pool.never]
         self._state_of: dict[Node, int] = {}
 
@@ -105,10 +107,6 @@ class StateTable:
         fewest[: len(self.fewest)] = self.fewest
         self.transitions, self.fewest = transitions, fewest
 
-    def expanded(self, state: int) -> bool:
-        """Whether the transitions of a state are known."""
-        return self.transitions.item(state, 0) != UNKNOWN
-
     def expand(self, states: Iterable[int]) -> None:
         """Fill the transition rows of the states.
 
@@ -116,7 +114,7 @@ class StateTable:
             ConstraintTooLarge: There are too many states, or an expression is nested too deeply.
         """
         for state in states:
-            if self.transitions.item(state, 0) != UNKNOWN:
+            if state in self._expanded:
                 continue
             pairs = self._following(self.nodes[state])
             # Readers without the lock must never see a row that is half done.
@@ -125,6 +123,7 @@ class StateTable:
             for column, after in pairs:
                 row[column] = after
             self.transitions[state] = row
+            self._expanded.add(state)
 
     def _following(self, node: Node) -> list[tuple[int | NDArray[np.intp], int]]:
         try:
@@ -162,13 +161,23 @@ class StateTable:
         return state
 
     def walk(self, state: int, data: bytes) -> int:
-        """The state after some bytes, or `DEAD`; expands on the way."""
+        """The state after some bytes, or `DEAD`; finds out what is not known on the way."""
         for byte in data:
-            self.expand((state,))
-            state = self.transitions.item(state, self._class_at[byte])
+            after = self.transitions.item(state, self._class_at[byte])
+            state = self._step(state, byte) if after == UNKNOWN else after
             if state == DEAD:
                 break
         return state
+
+    def _step(self, state: int, byte: int) -> int:
+        """Find one transition, which costs less than all of them."""
+        if not self.distance.composes:
+            self.expand((state,))
+            return self.transitions.item(state, self._class_at[byte])
+        usable = self._alphabet >> byte & 1
+        after = self.intern(byte_step(self._grammar.pool, self.nodes[state], byte)) if usable else 0
+        self.transitions[state, self._class_at[byte]] = after
+        return after
 
     def nearest(self, state: int) -> tuple[int, int]:
         """The next byte of the shortest completion and the state behind it."""

@@ -1,14 +1,22 @@
-"""The mask of a state, held small: ids where there are few, packed bits where there are many."""
+"""The mask of a state, held small.
+
+A few allowed tokens are kept as ids, many as packed bits, and a mask that is nearly another one
+as the difference from it. Not changed once made.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .trie_walk import farthest, set_bits
+from .trie_walk import correct_bits, farthest, set_bits
 from .vocabulary import Vocabulary
 
-_FEW = 4  # ids take less than a quarter of the memory of bits
+Ids = NDArray[np.int32]
+
+_FEW = 4  # ids are kept where they take less than a quarter of the memory of bits
 
 
 class TokenRow:
@@ -16,12 +24,14 @@ class TokenRow:
 
     Args:
         vocabulary: Their vocabulary.
-        farthest: Largest distance (bytes) of any state behind an allowed token.
-        words: uint32 [words]; packed bits, not changed any more; or
-        ids: int32 [n]; the same as ids, without twins.
+        farthest: At least the distance (bytes) of every state behind an allowed token.
+        words: uint32 [words]; packed bits; or
+        base: A row with its own bits, from which this one differs; or neither, for no tokens,
+        plus: int32 [n]; ids to add, without twins.
+        minus: int32 [n]; ids to take away, without twins.
     """
 
-    __slots__ = ("_ids", "_vocabulary", "_words", "farthest")
+    __slots__ = ("_base", "_minus", "_plus", "_vocabulary", "_words", "farthest")
 
     def __init__(
         self,
@@ -29,24 +39,22 @@ class TokenRow:
         farthest: int,
         *,
         words: NDArray[np.uint32] | None = None,
-        ids: NDArray[np.int32] | None = None,
+        base: TokenRow | None = None,
+        plus: Ids | None = None,
+        minus: Ids | None = None,
     ) -> None:
         self.farthest = farthest
         self._vocabulary = vocabulary
         self._words = words
-        self._ids = ids
+        self._base = base
+        self._plus = plus
+        self._minus = minus
         if words is not None:
             words.setflags(write=False)
 
     @classmethod
     def of_tokens(
-        cls,
-        vocabulary: Vocabulary,
-        tokens: NDArray[np.int32],
-        ends: NDArray[np.int32],
-        fewest: NDArray[np.int32],
-        *,
-        end: bool,
+        cls, vocabulary: Vocabulary, tokens: Ids, ends: Ids, fewest: Ids, *, end: bool
     ) -> TokenRow:
         """The row of a walk's tokens.
 
@@ -59,27 +67,69 @@ class TokenRow:
         """
         far = farthest(ends, fewest)
         if _FEW * len(tokens) <= vocabulary.words:
-            if end:
-                tokens = np.concatenate((tokens, np.array(vocabulary.eos_ids, np.int32)))
-            return cls(vocabulary, far, ids=tokens)
+            return cls(vocabulary, far, plus=vocabulary.with_eos(tokens) if end else tokens)
         words = np.zeros(vocabulary.words, np.uint32)
         set_bits(words, tokens, vocabulary.twins)
         if end:
             words |= vocabulary.eos_words
         return cls(vocabulary, far, words=words)
 
+    @classmethod
+    def union(
+        cls,
+        vocabulary: Vocabulary,
+        rows: Sequence[TokenRow],
+        tokens: Ids,
+        farthest: int,
+        *,
+        end: bool,
+    ) -> TokenRow:
+        """The tokens of any of some rows, and some more.
+
+        Args:
+            vocabulary: Their vocabulary.
+            rows: Rows.
+            tokens: int32 [n]; tokens, maybe several times.
+            farthest: As of the row.
+            end: Whether the text may end here.
+        """
+        if end:
+            tokens = vocabulary.with_eos(tokens)
+        if not rows:
+            if _FEW * len(tokens) <= vocabulary.words:
+                return cls(vocabulary, farthest, plus=tokens)
+            words = np.zeros(vocabulary.words, np.uint32)
+        elif len(rows) == 1:
+            return rows[0].beside(farthest, tokens, np.zeros(0, np.int32))
+        else:
+            words = np.bitwise_or.reduce([row.words for row in rows])
+        set_bits(words, tokens, vocabulary.twins)
+        return cls(vocabulary, farthest, words=words)
+
+    def beside(self, farthest: int, plus: Ids, minus: Ids) -> TokenRow:
+        """The row that has the tokens `plus` more and `minus` less than this one."""
+        row = TokenRow(self._vocabulary, farthest, base=self, plus=plus, minus=minus)
+        if self._words is None or _FEW * (len(plus) + len(minus)) > self._vocabulary.words:
+            return TokenRow(self._vocabulary, farthest, words=row.words)
+        return row
+
     @property
     def words(self) -> NDArray[np.uint32]:
         """uint32 [words], read-only; id i in bit i % 32 of word i // 32."""
         if self._words is not None:
             return self._words
-        words = np.zeros(self._vocabulary.words, np.uint32)
-        set_bits(words, self._ids, self._vocabulary.twins)
+        twins = self._vocabulary.twins
+        if self._base is None:
+            words = np.zeros(self._vocabulary.words, np.uint32)
+            set_bits(words, self._plus, twins)
+        else:
+            words = self._base.words.copy()
+            correct_bits(words, self._plus, self._minus, twins)
         words.setflags(write=False)
         return words
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        held = self._ids if self._words is None else self._words
-        return 0 if held is None else held.nbytes
+        """Bytes held, without the row this one differs from."""
+        parts = (self._words, self._plus, self._minus)
+        return sum(part.nbytes for part in parts if part is not None)

@@ -128,6 +128,135 @@ def walk(
 
 
 @compiled(__file__)
+def walk_beside(
+    trie: tuple[NDArray[np.uint8], Int32, Int32, Int32, Int32],
+    table: Int32,
+    class_of: NDArray[np.uint8],
+    work: Int32,
+    pending: Int32,
+    stacks: Int32,
+    fewest: Int32,
+    plus: Int32,
+    minus: Int32,
+    found: int,
+    lost: int,
+    far: int,
+) -> tuple[int, int, int, int]:
+    """Where the tokens of one state differ from those of another; equal parts are not entered.
+
+    Args:
+        trie: The fields of a `Preorder`.
+        table: int32 [states, classes].
+        class_of: uint8 [256].
+        work: int32 [n, 4]; (first node, one past the last, the state before the first, the other).
+        pending: int32 [m, 4]; output in the same form: places where a state is not expanded.
+        stacks: int32 [2, longest token + 1]; scratch.
+        fewest: int32 [states]; distances of states in bytes.
+        plus: int32 [tokens]; output: tokens that fit after the first state only.
+        minus: int32 [tokens]; output: tokens that fit after the other state only.
+        found: Tokens already in `plus`.
+        lost: Tokens already in `minus`.
+        far: The largest distance so far behind a token of the first state.
+
+    Returns:
+        The numbers of tokens in `plus` and `minus`, the largest distance, and the number of pending
+        places; -1 if those did not fit.
+    """
+    byte, depth, end, parent_end, token = trie
+    waiting = 0
+    for item in range(len(work)):
+        node = work[item, 0]
+        stop = work[item, 1]
+        if node >= stop:
+            continue
+        stacks[0, depth[node] - 1] = work[item, 2]
+        stacks[1, depth[node] - 1] = work[item, 3]
+        while node < stop:
+            level = depth[node]
+            class_ = class_of[byte[node]]
+            state = table[stacks[0, level - 1], class_]
+            other = table[stacks[1, level - 1], class_]
+            if state < 0 or other < 0:
+                if waiting == len(pending):
+                    return found, lost, far, -1
+                after = min(parent_end[node], stop)
+                pending[waiting, 0] = node
+                pending[waiting, 1] = after
+                pending[waiting, 2] = stacks[0, level - 1]
+                pending[waiting, 3] = stacks[1, level - 1]
+                waiting += 1
+                node = after
+            elif state == other:
+                node = end[node]
+            else:
+                stacks[0, level] = state
+                stacks[1, level] = other
+                if token[node] >= 0:
+                    if state > 0:
+                        far = max(far, fewest[state])
+                    if other == 0:
+                        plus[found] = token[node]
+                        found += 1
+                    elif state == 0:
+                        minus[lost] = token[node]
+                        lost += 1
+                node += 1
+    return found, lost, far, waiting
+
+
+@compiled(__file__)
+def correct_bits(words: Words, plus: Int32, minus: Int32, twins: Int32) -> None:
+    """Set the bits of `plus`, clear those of `minus`, and let twins follow."""
+    for index in range(len(plus)):
+        one = plus[index]
+        words[one >> 5] |= np.uint32(1) << np.uint32(one & 31)
+    for index in range(len(minus)):
+        one = minus[index]
+        words[one >> 5] &= ~(np.uint32(1) << np.uint32(one & 31))
+    for pair in range(len(twins)):
+        one = twins[pair, 0]
+        other = twins[pair, 1]
+        bit = np.uint32(1) << np.uint32(other & 31)
+        if words[one >> 5] >> np.uint32(one & 31) & np.uint32(1):
+            words[other >> 5] |= bit
+        else:
+            words[other >> 5] &= ~bit
+
+
+@compiled(__file__)
+def follow(
+    trie: tuple[NDArray[np.uint8], Int32, Int32, Int32, Int32],
+    node: int,
+    text: NDArray[np.uint8],
+    tokens: Int32,
+) -> tuple[int, int]:
+    """Go down a trie along a text.
+
+    Args:
+        trie: The fields of a `Preorder`.
+        node: Where to start.
+        text: uint8 [n].
+        tokens: int32 [n]; output: the tokens that end on the way.
+
+    Returns:
+        The number of tokens, and the node behind the text; -1 if no token goes on as far.
+    """
+    byte, _, end, _, token = trie
+    found = 0
+    for index in range(len(text)):
+        child, stop = node + 1, end[node]
+        while child < stop and byte[child] != text[index]:
+            child = end[child]
+        if child >= stop:
+            return found, -1
+        node = child
+        if token[node] >= 0:
+            tokens[found] = token[node]
+            found += 1
+    return found, node
+
+
+@compiled(__file__)
 def set_bits(words: Words, ids: Int32, twins: Int32) -> None:
     """Set the bits of `ids`, and of their twins (int32 [pairs, 2], of ids with equal bytes)."""
     for index in range(len(ids)):
@@ -201,3 +330,27 @@ def walk_items(
             inner += 1
         node += 1
     return inner, outer
+
+
+def prepare(trie: Preorder, twins: Int32) -> None:
+    """Compile everything, or load it, so that the first mask does not wait for it."""
+    table, class_of = np.zeros((1, 1), np.int32), np.zeros(256, np.uint8)
+    ids, words, stacks = np.zeros(0, np.int32), np.zeros(1, np.uint32), np.zeros((2, 2), np.int32)
+    pair, nothing = np.zeros((1, 2), np.int32), np.zeros(0, np.uint8)
+    walk(
+        trie, table, class_of, np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int32), stacks[0],
+        ids, ids, 0,
+    )  # fmt: skip
+    walk_beside(
+        trie, table, class_of, np.zeros((1, 4), np.int32), np.zeros((1, 4), np.int32), stacks,
+        ids, ids, ids, 0, 0, 0,
+    )  # fmt: skip
+    follow(trie, 0, nothing, ids)
+    follow(trie, 0, np.frombuffer(b"", np.uint8), ids)  # what cannot be written has its own type
+    set_bits(words, ids, twins)
+    correct_bits(words, ids, ids, twins)
+    farthest(ids, ids)
+    root = Preorder(
+        trie.byte[:1], trie.depth[:1], trie.end[:1], trie.parent_end[:1], trie.token[:1]
+    )
+    walk_items(root, table, class_of, 0, pair, pair)

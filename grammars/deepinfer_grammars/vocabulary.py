@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .trie_walk import Preorder, preorder
+from .trie_walk import Preorder, preorder, prepare
 
 _LONGEST_TOKEN = 4096
 _PENDING = 4096  # places that one round of a walk may set aside
@@ -27,13 +27,17 @@ class Scratch:
     Attributes:
         tokens: int32 [tokens].
         ends: int32 [tokens].
+        minus: int32 [tokens].
         pending: int32 [4096, 3].
+        pairs: int32 [4096, 4]; pending places of a walk of two states.
     """
 
     def __init__(self, tokens: int) -> None:
         self.tokens: NDArray[np.int32] = np.empty(tokens, np.int32)
         self.ends: NDArray[np.int32] = np.empty(tokens, np.int32)
+        self.minus: NDArray[np.int32] = np.empty(tokens, np.int32)
         self.pending: NDArray[np.int32] = np.empty((_PENDING, 3), np.int32)
+        self.pairs: NDArray[np.int32] = np.empty((_PENDING, 4), np.int32)
 
 
 class Vocabulary:
@@ -45,7 +49,7 @@ class Vocabulary:
     Args:
         tokens: Token id to bytes. None (or empty bytes) marks an id that text never uses: special,
             added or unused tokens.
-        eos_ids: Ids that end the text.
+        eos_ids: Ids that end the text, and are never part of it.
 
     Attributes:
         size: Number of token ids.
@@ -58,6 +62,7 @@ class Vocabulary:
         child_count: int32 [nodes].
         token_at: int32 [nodes]; a token that ends here, or -1.
         twins: int32 [pairs, 2]; (token in `token_at`, another id with the same bytes).
+        tokens_by_byte: int64 [256]; number of text tokens that begin with each byte.
         preorder: The same trie with its nodes in preorder, for walks.
         digest: Hash of all of the above, to key caches.
 
@@ -66,8 +71,10 @@ class Vocabulary:
     """
 
     def __init__(self, tokens: Sequence[bytes | None], eos_ids: Sequence[int]) -> None:
-        self.tokens: tuple[bytes | None, ...] = tuple(token or None for token in tokens)
         self.eos_ids = tuple(dict.fromkeys(int(i) for i in eos_ids))
+        self.tokens: tuple[bytes | None, ...] = tuple(
+            None if i in self.eos_ids else token or None for i, token in enumerate(tokens)
+        )
         self.size = len(self.tokens)
         self.words = (self.size + 31) // 32
         if any(not 0 <= i < self.size for i in self.eos_ids):
@@ -78,11 +85,13 @@ class Vocabulary:
         self.longest = max(len(token) for token, _ in by_bytes)
         if self.longest > _LONGEST_TOKEN:
             raise ValueError(f"a token has {self.longest} bytes; at most {_LONGEST_TOKEN} work")
+        self.tokens_by_byte = np.bincount([token[0] for token, _ in by_bytes], minlength=256)
         self.alphabet = sum({1 << token[0] for token, _ in by_bytes if len(token) == 1})
         self._build_trie(by_bytes)
         self.preorder = Preorder(
             *preorder(self.node_byte, self.child_start, self.child_count, self.token_at)
         )
+        prepare(self.preorder, self.twins)
         self.eos_words = np.zeros(self.words, np.uint32)
         for i in self.eos_ids:
             self.eos_words[i // 32] |= np.uint32(1 << (i % 32))
@@ -135,6 +144,10 @@ class Vocabulary:
         for token in self.tokens:
             digest.update(b"\xff" if token is None else len(token).to_bytes(4, "little") + token)
         return digest.hexdigest()
+
+    def with_eos(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """`ids` and the end-of-text ids."""
+        return np.concatenate((ids, np.array(self.eos_ids, np.int32)))
 
     def child(self, node: int, byte: int) -> int:
         """The child of a trie node along `byte`, or -1."""
