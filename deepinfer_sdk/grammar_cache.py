@@ -5,7 +5,7 @@ The one place where the grammar compiler is called and its errors become ours.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from deepinfer_grammars import (
     ConstraintTooLarge,
@@ -13,6 +13,8 @@ from deepinfer_grammars import (
     Grammar,
     GrammarError,
     InvalidConstraint,
+    TokenAutomaton,
+    Vocabulary,
     compile_choice,
     compile_ebnf,
     compile_json_schema,
@@ -27,6 +29,7 @@ from deepinfer_grammars.compose import (
     compile_tagged_text,
     compile_text,
 )
+from deepinfer_grammars.outlines_engine import OutlinesAutomaton, outlines_pattern
 from pydantic_core import PydanticSerializationError
 
 from .bounded_cache import BoundedCache
@@ -49,6 +52,8 @@ _HINTS: dict[type[SchemaError], str] = {
     SchemaTooLarge: "Use smaller bounds, or fewer alternatives",
 }
 
+Automaton = TokenAutomaton | OutlinesAutomaton
+
 _GRAMMARS: BoundedCache[str, Grammar] = BoundedCache(limit=256)
 
 
@@ -70,6 +75,21 @@ def grammar_of(spec: SchemaSpec) -> Grammar:
         ) from None
 
 
+def automaton_of(spec: SchemaSpec, vocabulary: Vocabulary) -> Automaton:
+    """The token automaton of a constraint for a vocabulary, by the engine that it asks for.
+
+    Raises:
+        SchemaError: The constraint cannot be compiled, or not for this vocabulary.
+    """
+    grammar = grammar_of(spec)
+    try:
+        if spec.engine == "outlines":
+            return OutlinesAutomaton(cast("str", spec.source), vocabulary)
+        return TokenAutomaton(grammar, vocabulary)
+    except GrammarError as error:
+        raise from_grammar_error(error) from None
+
+
 def from_grammar_error(error: GrammarError) -> SchemaError:
     """A grammar compiler's error as ours: the message with its place, and a hint."""
     kind = _OURS.get(type(error), SchemaError)
@@ -88,6 +108,8 @@ def _compile(spec: SchemaSpec) -> Grammar:
     if spec.kind == "literal":
         return compile_choice([source])
     if spec.kind == "regex":
+        if spec.engine == "outlines":
+            outlines_pattern(source)  # refuses at once what the index could not follow
         return compile_regex(source)
     if spec.kind == "ebnf":
         return compile_ebnf(source, start=spec.start)

@@ -19,14 +19,14 @@ from deepinfer_engine import (
     LoadedModel,
     load_model,
 )
-from deepinfer_grammars import GrammarError, TokenAutomaton, Vocabulary
+from deepinfer_grammars import Vocabulary
 from deepinfer_kernels.sampling import SamplerParams
 
 from .bounded_cache import BoundedCache
 from .call import Assembly, Call, prompt_ids
 from .display.progress import progress
 from .errors import from_engine_error
-from .grammar_cache import from_grammar_error, grammar_of
+from .grammar_cache import Automaton, automaton_of
 from .params import SamplingParams
 from .result import SchemaSpec
 from .schema import Schema
@@ -57,7 +57,7 @@ class Runtime:
         self.model = model
         tokenizer = model.tokenizer
         self.vocabulary = Vocabulary(tokenizer.token_bytes, tokenizer.eos_ids)
-        self.automata: BoundedCache[str, TokenAutomaton] = BoundedCache(_AUTOMATA_KEPT)
+        self.automata: BoundedCache[str, Automaton] = BoundedCache(_AUTOMATA_KEPT)
         self.engine = Engine(model, config)
         self.users = 0
 
@@ -85,18 +85,15 @@ class Runtime:
         """Start a call with a prompt that is tokens already."""
         return Call(self, ids, schema, sampling, None).submit()
 
-    def automaton(self, spec: SchemaSpec) -> TokenAutomaton:
+    def automaton(self, spec: SchemaSpec) -> Automaton:
         """The token automaton of a constraint.
 
         Raises:
             SchemaError: The constraint cannot be compiled for this vocabulary.
         """
-        try:
-            return self.automata.get_or_make(
-                spec.model_dump_json(), lambda: TokenAutomaton(grammar_of(spec), self.vocabulary)
-            )
-        except GrammarError as error:
-            raise from_grammar_error(error) from None
+        return self.automata.get_or_make(
+            spec.model_dump_json(), lambda: automaton_of(spec, self.vocabulary)
+        )
 
     def stats(self) -> SessionStats:
         """Counters of the engine, and how many automata are kept."""
