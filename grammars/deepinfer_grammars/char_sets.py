@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import cache
 from unicodedata import category
@@ -59,6 +60,8 @@ def _case_groups() -> dict[int, frozenset[int]]:
     groups: dict[int, set[int]] = {}
     for code in range(_LAST_CASED + 1):
         character = chr(code)
+        if character.lower() == character.upper() and code not in _SAME_UPPER:
+            continue  # most characters have no case
         variants = {code}
         for other in (character.lower(), character.upper(), character.lower().upper()):
             if len(other) == 1:
@@ -73,14 +76,20 @@ def _case_groups() -> dict[int, frozenset[int]]:
     return {code: frozenset(group) for code, group in groups.items()}
 
 
+@cache
+def _cased() -> list[int]:
+    """The characters that have case variants, in order."""
+    return sorted(_case_groups())
+
+
 def ignore_case(ranges: Ranges) -> Ranges:
     """The set with all case variants of its characters."""
-    groups = _case_groups()
+    groups, cased = _case_groups(), _cased()
     extra = [
         (variant, variant)
-        for code, group in groups.items()
-        if any(first <= code <= last for first, last in ranges)
-        for variant in group
+        for first, last in ranges
+        for code in cased[bisect_left(cased, first) : bisect_right(cased, last)]
+        for variant in groups[code]
     ]
     return normalise([*ranges, *extra])
 
