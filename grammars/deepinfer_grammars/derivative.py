@@ -80,6 +80,8 @@ def _children(pool: Pool, node: Node) -> Iterable[Node]:
         return (node.head,)
     if kind is Kind.REF:
         return (pool.body(node),)
+    if kind is Kind.LAZY:
+        return (node.head, *node.parts)
     return ()
 
 
@@ -96,7 +98,7 @@ def _nullable(pool: Pool, node: Node) -> bool:
     if kind is Kind.NOT:
         # Complements are taken of rule-free expressions only, so this is never reached early.
         raise SchemaNotSupported("the complement of a recursive rule cannot be enforced")
-    if kind is Kind.GREEDY:
+    if kind in (Kind.GREEDY, Kind.LAZY):
         return bool(node.head.nullable)
     if kind is Kind.REF:
         return bool(pool.body(node).nullable)
@@ -118,6 +120,10 @@ def _needed(pool: Pool, node: Node) -> list[Node]:
         return list(node.parts)
     if kind in (Kind.REPEAT, Kind.NOT, Kind.GREEDY):
         return [node.head]
+    if kind is Kind.LAZY:
+        if node.tail is node and node.build is not None:
+            node.tail = node.build()
+        return [node.tail]
     return []
 
 
@@ -170,6 +176,8 @@ def _left_corners(pool: Pool, index: int) -> list[int]:
         if node.kind is Kind.REF:
             found[node.low] = None
             continue
+        if node.kind is Kind.LAZY:  # never begins with a rule
+            continue
         for need in _needed(pool, node):
             if need.id not in seen:
                 seen.add(need.id)
@@ -213,6 +221,8 @@ def _combine(pool: Pool, node: Node) -> Moves:
         return merge(pool, [pair for part in node.parts for pair in _known(part)])
     if kind is Kind.REF:
         return _known(pool.body(node))
+    if kind is Kind.LAZY:
+        return _known(node.tail)
     if kind is Kind.REPEAT:
         high = node.high - 1 if node.high > 0 else node.high
         rest = pool.repeat(node.head, max(node.low - 1, 0), high)

@@ -112,7 +112,7 @@ class Distance:
             return min(values)
         if kind is Kind.REPEAT:
             return min(node.low * values[0], UNREACHABLE) if node.low else 0
-        if kind is Kind.GREEDY:
+        if kind in (Kind.GREEDY, Kind.LAZY):
             return values[0]
         if kind is Kind.REF:
             return self._rules[node.low]
@@ -194,7 +194,7 @@ def _operands(node: Node) -> tuple[Node, ...]:
         return (node.head, node.tail)
     if kind in (Kind.ALT, Kind.AND):
         return node.parts
-    if kind in (Kind.REPEAT, Kind.GREEDY):
+    if kind in (Kind.REPEAT, Kind.GREEDY, Kind.LAZY):
         return (node.head,)
     return ()
 

@@ -9,7 +9,7 @@ This module knows nothing about tokens, JSON or regular expression syntax.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .errors import EmptyConstraint
 from .node import ALL_BYTES, Kind, Node
@@ -34,10 +34,15 @@ def _any(values: Iterable[bool | None]) -> bool | None:
 
 
 class Pool:
-    """Owns the nodes and rules of one grammar and builds them in normal form."""
+    """Owns the nodes and rules of one grammar and builds them in normal form.
+
+    Attributes:
+        memo: What front ends have built already, by keys of their own.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.memo: dict[tuple[object, ...], Node] = {}
         self._interned: dict[tuple[object, ...], Node] = {}
         self.rule_names: list[str] = []
         self.rule_bodies: list[Node | None] = []
@@ -341,6 +346,33 @@ class Pool:
             node.head = body
             node.nullable = body.nullable
             node.open_end = True
+        return node
+
+    def lazy(
+        self,
+        key: tuple[object, ...],
+        like: Node,
+        build: Callable[[], Node],
+        uses: tuple[Node, ...] = (),
+    ) -> Node:
+        """An expression whose body is made when its first derivative is asked for.
+
+        So sets of states that grow exponentially, such as members in any order, are only built
+        where a text goes.
+
+        Args:
+            key: What identifies the expression within this pool.
+            like: An expression with the same shortest match length and nullability.
+            build: Makes the body; it must not begin with a rule.
+            uses: Expressions that the body, or what it leads to, may contain.
+        """
+        node = self._interned.get(("lazy", *key))
+        if node is None:
+            node = self._make(("lazy", *key), Kind.LAZY)
+            node.head = like
+            node.parts = uses
+            node.nullable = like.nullable
+            node.build = build
         return node
 
     # -- rules --------------------------------------------------------------------------------

@@ -96,6 +96,15 @@ def _uri() -> str:
     return f"(?:{web}|{file}|{other})"
 
 
+def _uri_template() -> str:
+    """RFC 6570."""
+    name = f"(?:[A-Za-z0-9_]|{_PERCENT})"
+    variable = rf"{name}(?:\.?{name})*(?::[1-9][0-9]{{0,3}}|\*)?"
+    expression = rf"\{{[+#./;?&]?{variable}(?:,{variable})*\}}"
+    literal = f"(?:[!#$&(-;=?-\\[\\]_a-z~{_INTERNATIONAL}]|{_PERCENT})"
+    return f"(?:{literal}|{expression})*"
+
+
 _POINTER = "(?:/(?:[^~/]|~[01])*)*"
 _INTERNATIONAL = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF"
 
@@ -177,26 +186,61 @@ def _patterns() -> dict[str, str]:
         "uri-reference": f"(?:{_SCHEME}:{after_scheme}|{relative})",
         "iri": iri,
         "iri-reference": f"(?:{iri}|{relative_iri})",
+        "uri-template": _uri_template(),
         "json-pointer": _POINTER,
         # Only numbers that jsonschema's checker takes too: it refuses any digit after a zero.
         "relative-json-pointer": f"(?:0|[1-9]+0?)(?:#|{_POINTER})",
     }
 
 
+@cache
+def _as_specified() -> dict[str, str]:
+    """Formats whose specification is wider than what common checkers and parsers take."""
+    letters = f"A-Za-z0-9{_INTERNATIONAL}"
+    # RFC 5321: quoted local parts and address literals; RFC 6531 adds letters of all scripts.
+    quoted = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+    literal = rf"\[(?:{_IPV4}|IPv6:{_ipv6()})\]"
+    domain = rf"{_LABEL}(?:\.{_LABEL})*"
+    atom = _ATOM.replace("A-Za-z0-9", letters, 1)
+    label = f"[{letters}](?:[{letters}-]{{0,61}}[{letters}])?"
+    after_scheme, _ = _generic("", _ipv6())
+    time = f"(?:{_CLOCK}(?:[Zz]|{_OFFSET})|{_leap_second()})"
+    return {
+        "time": time,
+        "date-time": f"{_DATE}[Tt]{time}",
+        "email": rf"(?:{_ATOM}(?:\.{_ATOM})*|{quoted})@(?:{domain}|{literal})",
+        "idn-email": rf"(?:{atom}(?:\.{atom})*|{quoted})@(?:{label}(?:\.{label})*|{literal})",
+        "uri": f"{_SCHEME}:{after_scheme}",
+    }
+
+
+def _leap_second() -> str:
+    """RFC 3339, appendix D: second 60 is the last one of a day in UTC; quarter-hour offsets."""
+    forms = ["23:59:60(?:\\.[0-9]{1,9})?[Zz]"]
+    for quarter in range(24 * 4):
+        offset = 15 * quarter
+        for sign in (1, -1):
+            local = (24 * 60 - 1 + sign * offset) % (24 * 60)
+            clock = f"{local // 60:02}:{local % 60:02}:60(?:\\.[0-9]{{1,9}})?"
+            forms.append(f"{clock}[{'+' if sign > 0 else '-'}]{offset // 60:02}:{offset % 60:02}")
+    return "(?:" + "|".join(forms) + ")"
+
+
 KNOWN_FORMATS: frozenset[str] = frozenset(_patterns())
 _REFUSED: dict[str, str] = {
     "regex": "A pattern that is itself a valid regular expression is not regular",
-    "uri-template": "Use format: uri, or a pattern",
 }
+_ONLY_STRICT = "Use format: hostname, or formats='strict', which takes those of ASCII"
 
 
-def format_node(pool: Pool, name: str, encode: Encode) -> Node | None:
+def format_node(pool: Pool, name: str, encode: Encode, *, strict: bool = True) -> Node | None:
     """The texts of a format; None for formats that do not restrict anything.
 
     Args:
         pool: Where to build.
         name: The value of the `format` keyword.
         encode: How a set of characters is written.
+        strict: Take only what common checkers and parsers take too, such as no leap seconds.
 
     Raises:
         SchemaNotSupported: The format restricts texts but cannot be enforced.
@@ -205,4 +249,7 @@ def format_node(pool: Pool, name: str, encode: Encode) -> Node | None:
         raise SchemaNotSupported(f"format {name!r} cannot be enforced", hint=_REFUSED[name])
     if name not in KNOWN_FORMATS:
         return None
-    return regex_node(pool, _patterns()[name], encode=encode)
+    if not strict and name == "idn-hostname":
+        raise SchemaNotSupported(f"format {name!r} cannot be enforced in full", hint=_ONLY_STRICT)
+    pattern = _patterns()[name] if strict else _as_specified().get(name, _patterns()[name])
+    return regex_node(pool, pattern, encode=encode)

@@ -1,48 +1,69 @@
-"""Whether the branches of a `oneOf` exclude each other, so that it may be read as `anyOf`."""
+"""Whether two subschemas plainly exclude each other, so that `oneOf` need not deny one for the other.
+
+A quick look at types, listed values, required properties and closed objects; where it cannot tell,
+the compiler denies the other branches in full.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
-from .json_keywords import TYPES, allowed_types
-from .json_refs import Document, Place, spelling
+from .errors import GrammarError
+from .json_facts import TYPES, spelling
+from .json_keywords import bounds_of, types_of
+from .json_numbers import Bounds
+from .json_refs import Document, Place
+
+_DEEPEST = 4
 
 
 @dataclass(slots=True)
 class _Summary:
-    """What every value of a subschema has: one of these types, one of these values, these tags."""
+    """What every value of a subschema has."""
 
     types: frozenset[str] = TYPES
     values: frozenset[str] | None = None
-    tags: dict[str, frozenset[str]] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+    required: set[str] = field(default_factory=set)
+    properties: dict[str, list[Place]] = field(default_factory=dict)
+    only: frozenset[str] | None = None  # the only property names, if the object is closed
 
 
-def exclusive(document: Document, options: list[Place]) -> bool:
-    """Whether no value can satisfy two of the subschemas, by type, enum, or required tag."""
-    summaries = [_summarise(document, option) for option in options]
-    return all(_apart(left, right) for left, right in combinations(summaries, 2))
-
-
-def _apart(left: _Summary, right: _Summary) -> bool:
-    shared = left.types & right.types
+def apart(document: Document, left: Place, right: Place, depth: int = 0) -> bool:
+    """Whether it is plain that no value can satisfy both subschemas."""
+    if left == right:
+        return False
+    one, two = _summarise(document, left), _summarise(document, right)
+    shared = one.types & two.types
     if not shared:
         return True
-    if left.values is not None and right.values is not None and not left.values & right.values:
+    if one.values is not None and two.values is not None and not one.values & two.values:
         return True
+    if shared <= {"integer", "fraction"}:
+        return one.bounds.narrow(two.bounds).empty
     if shared != {"object"}:
         return False
+    for here, there in ((one, two), (two, one)):
+        if there.only is not None and here.required - there.only:
+            return True
+    if depth >= _DEEPEST:
+        return False
     return any(
-        not values & right.tags[name] for name, values in left.tags.items() if name in right.tags
+        apart(document, mine, other, depth + 1)
+        for name in one.required & two.required
+        for mine in one.properties.get(name, ())
+        for other in two.properties.get(name, ())
     )
 
 
 def _summarise(document: Document, start: Place) -> _Summary:
+    """Follow references and `allOf` only; everything else can but narrow the values further."""
+    known = document.summaries.get(start)
+    if isinstance(known, _Summary):
+        return known
     summary = _Summary()
-    required: set[str] = set()
-    properties: list[tuple[str, Place]] = []
     todo, seen = [start], {start}
     while todo:
         place = todo.pop()
@@ -53,34 +74,36 @@ def _summarise(document: Document, start: Place) -> _Summary:
             continue
         below = []
         if "$ref" in schema:
-            below.append(document.resolve(place, schema["$ref"]))
-        if "$ref" not in schema or document.siblings:
-            summary.types &= allowed_types([schema])
-            values = _values(schema)
-            if values is not None:
-                summary.values = values if summary.values is None else summary.values & values
-            wanted = schema.get("required", ())
-            required.update(wanted if isinstance(wanted, list) else ())
-            properties += [(n, place.child("properties", n)) for n in schema.get("properties", {})]
+            try:
+                below.append(document.resolve(place, "$ref", ()))
+            except GrammarError:
+                continue  # it is reported where the reference is used
+        if "$ref" not in schema or document.siblings(place):
+            _note(summary, place, schema)
             below += [place.child("allOf", i) for i in range(len(schema.get("allOf", ())))]
         todo += [found for found in below if found not in seen]
         seen.update(below)
     if summary.values is not None:
         summary.types &= frozenset(_type_of(json.loads(value)) for value in summary.values)
-    for name, place in properties:
-        schema = document.at(place)
-        values = _values(schema) if isinstance(schema, dict) else None
-        if name in required and values is not None:
-            summary.tags[name] = summary.tags.get(name, values) & values
+    document.summaries[start] = summary
     return summary
 
 
-def _values(schema: dict[str, Any]) -> frozenset[str] | None:
-    if "const" in schema:
-        return frozenset({spelling(schema["const"])})
-    if "enum" in schema:
-        return frozenset(spelling(value) for value in schema["enum"])
-    return None
+def _note(summary: _Summary, place: Place, schema: dict[str, Any]) -> None:
+    if "type" in schema:
+        summary.types &= types_of(schema["type"])
+    if "const" in schema or "enum" in schema:
+        listed = [schema["const"]] if "const" in schema else schema["enum"]
+        values = frozenset(map(spelling, listed))
+        summary.values = values if summary.values is None else summary.values & values
+    summary.bounds = summary.bounds.narrow(bounds_of(schema, place))
+    wanted = schema.get("required", ())
+    summary.required.update(wanted if isinstance(wanted, list) else ())
+    for name in schema.get("properties", {}):
+        summary.properties.setdefault(name, []).append(place.child("properties", name))
+    if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
+        names = frozenset(schema.get("properties", ()))
+        summary.only = names if summary.only is None else summary.only & names
 
 
 def _type_of(value: Any) -> str:
@@ -90,4 +113,4 @@ def _type_of(value: Any) -> str:
         return "boolean"
     if isinstance(value, int):
         return "integer"
-    return {float: "number", str: "string", list: "array", dict: "object"}[type(value)]
+    return {float: "fraction", str: "string", list: "array", dict: "object"}[type(value)]

@@ -6,11 +6,18 @@ digit expressions compare decimal strings, so no value is let in or kept out by 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 from .expr import Pool
 from .node import Node
+
+
+def number_value(value: float | int) -> Fraction:
+    """A JSON number as the decimal it was written as."""
+    return Fraction(Decimal(json.dumps(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,15 @@ class Bounds:
         ):
             high, high_open = other.high, other.high_open
         return Bounds(low, high, low_open, high_open)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no number is inside."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > self.high or (
+            self.low == self.high and (self.low_open or self.high_open)
+        )
 
     def integers(self) -> tuple[int | None, int | None]:
         """The least and the greatest integer inside, None where unbounded."""
@@ -58,21 +74,33 @@ def integer_node(pool: Pool, bounds: Bounds) -> Node:
     return positive
 
 
+def loose_integer_node(pool: Pool, bounds: Bounds) -> Node:
+    """Integers inside `bounds`, also spelled with zeros behind a point, as minus zero, or `1e+20`.
+
+    An exponent is offered only where nothing bounds the value.
+    """
+    zeros = pool.optional(pool.seq(pool.literal("."), pool.repeat(pool.literal("0"), 1)))
+    low, high = bounds.integers()
+    minus_zero = (low is None or low <= 0) and (high is None or high >= 0)
+    whole = [integer_node(pool, bounds)]
+    whole += [pool.literal("-0")] if minus_zero else []
+    plain = pool.seq(pool.alt(whole), zeros)
+    if bounds.low is not None or bounds.high is not None:
+        return plain
+    sign = pool.optional(pool.literal("+"))
+    exponent = pool.seq(_exponent_mark(pool), sign, _digit_run(pool, 1, 3))
+    return pool.seq(plain, pool.optional(exponent))
+
+
 def number_node(pool: Pool, bounds: Bounds) -> Node:
     """Numbers inside `bounds`; an exponent is offered only where nothing bounds the value."""
     if bounds.low is None and bounds.high is None:
-        digits = _digit_run(pool, 1, -1)
         exponent = pool.seq(
-            pool.byte_set(1 << ord("e") | 1 << ord("E")),
+            _exponent_mark(pool),
             pool.optional(pool.byte_set(1 << ord("+") | 1 << ord("-"))),
             _digit_run(pool, 1, 3),
         )
-        return pool.seq(
-            pool.optional(pool.literal("-")),
-            _naturals(pool, 0, None),
-            pool.optional(pool.seq(pool.literal("."), digits)),
-            pool.optional(exponent),
-        )
+        return pool.seq(plain_decimal(pool), pool.optional(exponent))
     zero = Fraction(0)
     parts = []
     if bounds.high is None or bounds.high > 0 or (bounds.high == 0 and not bounds.high_open):
@@ -87,6 +115,41 @@ def number_node(pool: Pool, bounds: Bounds) -> Node:
         above_zero = mirrored.narrow(Bounds(low=zero, low_open=True))
         parts.append(pool.seq(pool.literal("-"), _decimals(pool, above_zero)))
     return pool.alt(parts)
+
+
+def plain_decimal(pool: Pool) -> Node:
+    """Any number without an exponent."""
+    return pool.seq(
+        pool.optional(pool.literal("-")),
+        _naturals(pool, 0, None),
+        pool.optional(pool.seq(pool.literal("."), _digit_run(pool, 1, -1))),
+    )
+
+
+def broken_decimal(pool: Pool) -> Node:
+    """Numbers without an exponent that are not whole."""
+    zeros = pool.repeat(pool.literal("0"), 0)
+    digits = pool.seq(pool.literal("."), zeros, _digits(pool, 1, 9), _digit_run(pool, 0, -1))
+    return pool.seq(pool.optional(pool.literal("-")), _naturals(pool, 0, None), digits)
+
+
+def value_node(pool: Pool, value: Fraction) -> Node:
+    """All spellings of one number that have no exponent."""
+    floor, rest = divmod(abs(value).numerator, value.denominator)
+    digits = _fraction_digits(Fraction(rest, value.denominator))
+    zeros = pool.repeat(pool.literal("0"), 0)
+    if digits:
+        tail = pool.seq(pool.literal("." + digits), zeros)
+    else:
+        tail = pool.optional(pool.seq(pool.literal(".0"), zeros))
+    sign = pool.literal("-") if value < 0 else pool.epsilon
+    if value == 0:
+        sign = pool.optional(pool.literal("-"))
+    return pool.seq(sign, pool.literal(str(floor)), tail)
+
+
+def _exponent_mark(pool: Pool) -> Node:
+    return pool.byte_set(1 << ord("e") | 1 << ord("E"))
 
 
 def _digits(pool: Pool, first: int, last: int) -> Node:

@@ -1,106 +1,126 @@
-"""Strings and numbers of a JSON Schema branch."""
+"""Strings and numbers, from the facts about them."""
 
 from __future__ import annotations
-
-import json
-from collections.abc import Sequence
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any
 
 from .errors import GrammarError, SchemaNotSupported
 from .expr import Pool
 from .formats import format_node
-from .json_numbers import Bounds
-from .json_refs import Place
-from .json_text import any_json_char, json_chars, quoted
-from .node import Node
+from .json_facts import Facts, Text
+from .json_multiples import multiple_node
+from .json_numbers import (
+    broken_decimal,
+    integer_node,
+    loose_integer_node,
+    number_node,
+    number_value,
+    plain_decimal,
+    value_node,
+)
+from .json_text import any_json_char, json_chars, quoted, string_literal
+from .node import Kind, Node
 from .regex import regex_node
 from .utf8 import ANY_CHAR
 
-Schemas = Sequence[tuple[Place, dict[str, Any]]]
+
+def numeric_node(pool: Pool, facts: Facts, *, loose: bool) -> Node:
+    """Numbers that satisfy all numeric facts.
+
+    Args:
+        pool: Where to build.
+        facts: What is known; integers, other numbers or both are among its types.
+        loose: Whether a whole number may be spelled ``1.0``, ``-0`` or ``1e+20`` too.
+    """
+    if facts.bounds.empty:
+        return pool.never
+    excluded = [v for v in facts.excluded if type(v) in (int, float)]
+    if "fraction" not in facts.types:
+        whole = loose_integer_node if loose else integer_node
+        parts = [whole(pool, facts.bounds)]
+    else:
+        parts = [number_node(pool, facts.bounds)]
+        if "integer" not in facts.types:
+            parts.append(broken_decimal(pool))
+    for unit, holds, pointer in facts.multiples:
+        parts.append(multiple_node(pool, unit, holds=holds, pointer=pointer))
+    parts += [pool.complement(value_node(pool, number_value(value))) for value in excluded]
+    if len(parts) > 1:
+        parts.append(plain_decimal(pool))
+    return pool.all_of(parts)
 
 
-def exact(value: float | int) -> Fraction:
-    """A JSON number as the decimal it was written as."""
-    return Fraction(Decimal(json.dumps(value)))
+def string_node(pool: Pool, facts: Facts, *, strict: bool) -> Node:
+    """A quoted string that satisfies all facts about strings.
 
-
-def bounds_of(schemas: Schemas) -> Bounds:
-    """The interval that all numeric keywords together allow."""
-    bounds = Bounds()
-    for _, schema in schemas:
-        for keyword, opposite in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-            value, strict = schema.get(keyword), schema.get(opposite)
-            ends: list[tuple[Any, bool]] = []
-            if value is not None:
-                ends.append((value, strict is True))  # draft 4 spells the open end as a boolean
-            if strict is not None and not isinstance(strict, bool):
-                ends.append((strict, True))
-            for end, is_open in ends:
-                limit = exact(end)
-                bounds = bounds.narrow(
-                    Bounds(low=limit, low_open=is_open)
-                    if keyword == "minimum"
-                    else Bounds(high=limit, high_open=is_open)
-                )
-    return bounds
-
-
-def string_node(pool: Pool, schemas: Schemas, *, assert_formats: bool) -> Node:
-    """A quoted string that satisfies all string keywords."""
-    parts, low, high = _string_parts(pool, schemas, assert_formats=assert_formats)
-    if not parts and not 0 <= high < low:
+    Args:
+        pool: Where to build.
+        facts: What is known.
+        strict: How to read formats, see `format_node`.
+    """
+    parts = _text_parts(pool, facts, strict=strict)
+    low, high = facts.length
+    if not parts:
         return quoted(pool, pool.repeat(any_json_char(pool), low, high))
     return quoted(pool, _one_spelling(pool, parts, low, high))
 
 
-def name_node(pool: Pool, schemas: Schemas, *, assert_formats: bool) -> Node:
-    """The inside of a string that satisfies all string keywords, spelled in one way only."""
-    return _one_spelling(pool, *_string_parts(pool, schemas, assert_formats=assert_formats))
+def name_node(pool: Pool, facts: Facts, *, strict: bool) -> Node:
+    """The inside of a string that satisfies all facts, spelled in one way only."""
+    return _one_spelling(pool, _text_parts(pool, facts, strict=strict), *facts.length)
 
 
-def _string_parts(
-    pool: Pool, schemas: Schemas, *, assert_formats: bool
-) -> tuple[list[Node], int, int]:
-    low, high = 0, -1
+def _text_parts(pool: Pool, facts: Facts, *, strict: bool) -> list[Node]:
     parts: list[Node] = []
-    for place, schema in schemas:
-        low = max(low, int(schema.get("minLength", 0)))
-        most = schema.get("maxLength")
-        if most is not None:
-            high = int(most) if high < 0 else min(high, int(most))
-        if "pattern" in schema:
-            parts.append(pattern_node(pool, schema["pattern"], f"{place.pointer}/pattern"))
-        if assert_formats and "format" in schema:
-            parts += _format_parts(pool, schema["format"], f"{place.pointer}/format")
-    return parts, low, high
-
-
-def _format_parts(pool: Pool, name: str, pointer: str) -> list[Node]:
-    try:
-        node = format_node(pool, name, json_chars)
-    except GrammarError as error:
-        raise SchemaNotSupported(error.message, hint=error.hint, pointer=pointer) from None
-    return [] if node is None else [node]
+    for text in facts.texts:
+        if text.keyword == "pattern":
+            node: Node | None = pattern_node(pool, text)
+        else:
+            node = _format(pool, text, strict=strict)
+        if node is not None:
+            parts.append(node)
+    words = [value for value in facts.excluded if isinstance(value, str)]
+    if words:
+        parts.append(pool.complement(pool.alt([string_literal(pool, word) for word in words])))
+    return parts
 
 
 def _one_spelling(pool: Pool, parts: list[Node], low: int, high: int) -> Node:
     if 0 <= high < low:
         return pool.never
-    if low > 0 or high >= 0 or not parts:
+    if low > 0 or high >= 0 or all(part.kind is Kind.NOT for part in parts):
         parts = [*parts, pool.repeat(json_chars(pool, ANY_CHAR), low, high)]
     return pool.all_of(parts)
 
 
-def pattern_node(pool: Pool, pattern: str, pointer: str) -> Node:
-    """The inside of a JSON string that contains a match of an ECMA-262 pattern."""
+def _format(pool: Pool, text: Text, *, strict: bool) -> Node | None:
+    if not text.holds:
+        raise SchemaNotSupported(
+            f"the negation of format {text.value!r} cannot be enforced: formats are enforced in "
+            "the narrowest reading of their specifications",
+            hint="Use a pattern, or formats='annotate'",
+            pointer=text.pointer,
+        )
     try:
-        return regex_node(pool, pattern, encode=json_chars, search=True)
+        return format_node(pool, text.value, json_chars, strict=strict)
+    except GrammarError as error:
+        raise SchemaNotSupported(error.message, hint=error.hint, pointer=text.pointer) from None
+
+
+def pattern_node(pool: Pool, text: Text) -> Node:
+    """The inside of a JSON string that contains a match of an ECMA-262 pattern, or contains none."""
+    known = pool.memo.get(("pattern", text.value, text.holds))
+    if known is not None:
+        return known
+    try:
+        node = regex_node(
+            pool, text.value, encode=json_chars, search=True, widest=not text.holds
+        )
     except GrammarError as error:
         where = "" if error.position is None else f" (position {error.position} of the pattern)"
         raise SchemaNotSupported(
-            f"pattern {pattern!r} cannot be enforced: {error.message}{where}",
+            f"pattern {text.value!r} cannot be enforced: {error.message}{where}",
             hint=error.hint,
-            pointer=pointer,
+            pointer=text.pointer,
         ) from None
+    node = node if text.holds else pool.complement(node)
+    pool.memo["pattern", text.value, text.holds] = node
+    return node

@@ -1,37 +1,42 @@
 """JSON Schema to expressions.
 
-The compiler works on *conjunctions*: sets of subschemas that must hold together. A property that
-two `allOf` branches both describe is the conjunction of the two descriptions, so intersections need
-no schema merging. Every conjunction becomes one rule; recursion in the schema is recursion between
-rules. Choices (`anyOf`, `oneOf`) split a conjunction into branches of plain keyword sets, and each
-branch is one expression per JSON type. What cannot be enforced is refused with its place.
+The compiler works on *conjunctions*: sets of claims that subschemas hold, or do not hold. A property
+that two `allOf` branches both describe is the conjunction of the two descriptions, so intersections
+need no schema merging, and `not`, `if` and `oneOf` are claims of the other sign. Every conjunction
+becomes one rule; recursion in the schema is recursion between rules. What cannot be enforced is
+refused with its place.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from .derivative import finish_rules
 from .distance import UNREACHABLE, Distance
-from .errors import ConstraintTooLarge, EmptyConstraint, SchemaNotSupported
+from .errors import ConstraintTooLarge, EmptyConstraint
 from .expr import Pool
 from .grammar import Build, Grammar, too_deep
-from .json_disjoint import exclusive
-from .json_keywords import allowed_types, check_keywords
-from .json_numbers import integer_node, number_node
+from .json_arrays import array_node
+from .json_branches import branches, name_of
+from .json_facts import Claim, Conjunction, Either, Facts
+from .json_objects import object_node
 from .json_refs import Document, Place
-from .json_scalars import bounds_of, name_node, string_node
-from .json_structures import array_node, object_node
+from .json_scalars import name_node, numeric_node, string_node
 from .json_text import Layout, Whitespace, string_literal
 from .node import Node
 
-_MOST_BRANCHES = 1024
-_MOST_RULES = 50_000
+if TYPE_CHECKING:
+    from .json_values import ListedValues
 
-Conjunction = frozenset[Place]
+_MOST_RULES = 50_000
+_MOST_LISTED = 4096
+
+PropertyOrder = Literal["schema", "any"]
+Formats = Literal["strict", "assert", "annotate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +47,16 @@ class SchemaOptions:
         layout: White space between the parts.
         extra_properties: Whether an object that says nothing about `additionalProperties` takes
             any further property (as JSON Schema says) or none (what a typed model wants).
-        assert_formats: Whether `format` is enforced (known formats) or only an annotation.
+        formats: How `format` is read.
+        shuffled: Whether properties may come in any order.
+        loose: Whether numbers may be spelled with more zeros than needed (``1.0`` for 1).
     """
 
     layout: Layout
     extra_properties: bool
-    assert_formats: bool
+    formats: Formats
+    shuffled: bool
+    loose: bool
 
 
 def compile_json_schema(
@@ -56,18 +65,26 @@ def compile_json_schema(
     whitespace: Whitespace = "spaced",
     max_whitespace: int = 32,
     extra_properties: bool = True,
-    assert_formats: bool = True,
+    formats: Formats = "strict",
+    property_order: PropertyOrder = "schema",
+    plain_integers: bool = False,
+    documents: Mapping[str, Any] | None = None,
 ) -> Grammar:
     """Compile a JSON Schema (drafts 4 to 2020-12) into a grammar of JSON texts.
 
-    Properties appear in the schema's order, further properties after them.
-
     Args:
         schema: The schema, as parsed JSON.
-        whitespace: ``"compact"``, ``"spaced"`` (one blank after ``:`` and ``,``) or ``"flexible"``.
+        whitespace: ``"compact"``, ``"spaced"`` (one blank after ``:`` and ``,``), ``"pretty"`` (as
+            `json.dumps(..., indent=2)` writes it) or ``"flexible"``.
         max_whitespace: Most white space characters in a row under ``"flexible"``.
         extra_properties: What an absent `additionalProperties` means.
-        assert_formats: Whether `format` is enforced.
+        formats: ``"strict"`` enforces known formats in the reading that their specifications,
+            common checkers and Pydantic share; ``"assert"`` exactly as specified, with leap
+            seconds and quoted mail names; ``"annotate"`` not at all.
+        property_order: ``"schema"`` writes properties in the schema's order and further ones after
+            them; ``"any"`` takes them in any order.
+        plain_integers: Write whole numbers as digits only, never as ``1.0``.
+        documents: Schemas that references may lead to, by URI.
 
     Raises:
         InvalidConstraint: The schema is malformed.
@@ -75,17 +92,22 @@ def compile_json_schema(
         EmptyConstraint: Nothing satisfies the schema.
         ConstraintTooLarge: Too many rules or branches.
     """
-    try:
-        document = Document(schema)
-    except RecursionError:
-        raise too_deep("JSON Schema") from None
-    options = SchemaOptions(Layout(whitespace, max_whitespace), extra_properties, assert_formats)
+    options = SchemaOptions(
+        Layout(whitespace, max_whitespace),
+        extra_properties,
+        formats=formats,
+        shuffled=property_order == "any",
+        loose=not plain_integers,
+    )
 
     def build(pool: Pool) -> Node:
         return SchemaCompiler(pool, document, options).compile()
 
     try:
+        document = Document(schema, documents)
         return Grammar(build, "JSON Schema")
+    except RecursionError:
+        raise too_deep("JSON Schema") from None
     except EmptyConstraint as error:
         raise _explain_empty(build, error) from None
 
@@ -98,155 +120,154 @@ class SchemaCompiler:
         self.document = document
         self.options = options
         self.layout = options.layout
-        self.rules: dict[Conjunction, Node] = {}
+        self._rules: dict[Conjunction, Node] = {}
         self._queue: deque[Conjunction] = deque()
+        self._formats = options.formats != "annotate"
+        self._strict = options.formats == "strict"
 
     def compile(self) -> Node:
         """The expression of the whole document."""
-        root = self.rule(frozenset({Place("#")}))
+        root = self.rule(frozenset({Claim(Place("#"))}))
         while self._queue:
             conjunction = self._queue.popleft()
-            self.pool.define(self.rules[conjunction], self._body(conjunction))
+            self.pool.define(self._rules[conjunction], self._body(conjunction))
         return root
 
     def rule(self, conjunction: Conjunction) -> Node:
         """The rule of a conjunction, declared on first use."""
-        known = self.rules.get(conjunction)
-        if known is None:
-            if len(self.rules) >= _MOST_RULES:
+        known = self._rules.get(conjunction)
+        if known is not None:
+            return known
+        simpler = self._simplify(conjunction)
+        if simpler is None:
+            return self.pool.never
+        if simpler != conjunction:
+            known = self.rule(simpler)
+        else:
+            if len(self._rules) >= _MOST_RULES:
                 raise ConstraintTooLarge(
-                    f"the schema needs more than {_MOST_RULES} rules", pointer=_name(conjunction)
+                    f"the schema needs more than {_MOST_RULES} rules", pointer=name_of(conjunction)
                 )
-            known = self.pool.rule(_name(conjunction))
-            self.rules[conjunction] = known
+            known = self.pool.rule(name_of(conjunction))
             self._queue.append(conjunction)
+        self._rules[conjunction] = known
         return known
 
-    def names(self, place: Place) -> Node:
-        """The insides of the strings that satisfy the subschema at `place`, in one spelling."""
+    def impossible(self, conjunction: Conjunction) -> bool:
+        """Whether it is plain that nothing satisfies the claims."""
+        return self._simplify(conjunction) is None
+
+    def _simplify(self, conjunction: Conjunction) -> Conjunction | None:
+        """Drop claims that say nothing; None if one can never hold."""
+        kept: set[Claim | Either] = set()
+        for claim in conjunction:
+            if isinstance(claim, Claim):
+                schema = self.document.at(claim.place)
+                if schema in (True, False, {}) and isinstance(schema, (bool, dict)):
+                    if (schema is not False) is not claim.holds:
+                        return None
+                    continue
+            kept.add(claim)
+        return frozenset(kept)
+
+    def fits(self, value: Any, claim: Claim) -> bool:
+        """Whether one given value satisfies a claim."""
+        return bool(self._listed.fitting([value], [claim]))
+
+    def values(self, values: list[Any]) -> Node:
+        """Any one of the values."""
+        return self.layout.values(
+            self.pool, values, loose=self.options.loose, shuffled=self.options.shuffled
+        )
+
+    def finite(self, conjunction: Conjunction) -> list[Any] | None:
+        """All values that satisfy the claims, if they can be listed."""
+        found: list[Any] = []
+        for facts in self._branches(conjunction):
+            if facts.values is not None:
+                found += self._fitting(facts)
+            elif facts.types <= {"null", "boolean", "integer"}:
+                low, high = facts.bounds.integers()
+                if "integer" in facts.types:
+                    if low is None or high is None or high - low > _MOST_LISTED:
+                        return None
+                    found += range(low, high + 1)
+                found += [None] if "null" in facts.types else []
+                found += [False, True] if "boolean" in facts.types else []
+            else:
+                return None
+            if len(found) > _MOST_LISTED:
+                return None
+        return self._listed.fitting(found, [c for c in conjunction if isinstance(c, Claim)])
+
+    def names(self, conjunction: Conjunction) -> Node:
+        """The insides of the strings that satisfy the claims, in one spelling."""
         nodes = []
-        for atoms in self._branches(frozenset({place})):
-            values = self._listed_values(atoms)
-            if values is not None:
-                texts = [value for value in values if isinstance(value, str)]
+        for facts in self._branches(conjunction):
+            if facts.values is not None:
+                texts = [value for value in self._fitting(facts) if isinstance(value, str)]
                 nodes.append(self.pool.alt([string_literal(self.pool, text) for text in texts]))
-                continue
-            schemas = [(atom, self.document.at(atom)) for atom in atoms]
-            if "string" in allowed_types([schema for _, schema in schemas]):
-                formats = self.options.assert_formats
-                nodes.append(name_node(self.pool, schemas, assert_formats=formats))
+            elif "string" in facts.types:
+                nodes.append(name_node(self.pool, facts, strict=self._strict))
         return self.pool.alt(nodes)
 
-    def _body(self, conjunction: Conjunction) -> Node:
-        return self.pool.alt([self._branch_node(atoms) for atoms in self._branches(conjunction)])
+    @cached_property
+    def _listed(self) -> ListedValues:
+        from .json_values import ListedValues  # loads the jsonschema library
 
-    def _listed_values(self, atoms: list[Place]) -> list[Any] | None:
-        """The values that satisfy a branch which an `enum` or `const` binds, if one does."""
-        for atom in atoms:
-            schema = self.document.at(atom)
-            values = [schema["const"]] if "const" in schema else schema.get("enum")
-            if values is not None:
-                return [
-                    value
-                    for value in values
-                    if all(self.document.is_valid(place, value) for place in atoms)
-                ]
+        return ListedValues(self.document, assert_formats=self._formats)
+
+    def _branches(self, conjunction: Conjunction) -> list[Facts]:
+        return list(branches(self.document, conjunction, assert_formats=self._formats))
+
+    def _body(self, conjunction: Conjunction) -> Node:
+        listed = self._common_values(conjunction)
+        if listed is not None:
+            return self.values(listed)
+        return self.pool.alt([self._branch_node(facts) for facts in self._branches(conjunction)])
+
+    def _common_values(self, conjunction: Conjunction) -> list[Any] | None:
+        """The values that fit, if one of the claims is on a subschema that lists its values."""
+        claims = [claim for claim in conjunction if isinstance(claim, Claim)]
+        if len(claims) < len(conjunction):
+            return None
+        for claim in claims:
+            schema = self.document.at(claim.place)
+            if claim.holds and isinstance(schema, dict) and "$ref" not in schema:
+                if "const" in schema:
+                    return self._listed_values([schema["const"]], claims)
+                if "enum" in schema:
+                    return self._listed_values(schema["enum"], claims)
         return None
 
-    def _branches(self, conjunction: Conjunction) -> Iterator[list[Place]]:
-        """Split into alternatives, each a list of places whose own keywords must all hold."""
-        made = 0
-        start = sorted(conjunction, key=lambda place: place.pointer)
-        stack: list[tuple[list[Place], list[tuple[Place, frozenset[Place]]]]] = [
-            ([], [(place, frozenset()) for place in reversed(start)])
-        ]
-        while stack:
-            atoms, todo = stack.pop()
-            alternatives: list[list[tuple[Place, frozenset[Place]]]] = []
-            dead = False
-            while todo and not alternatives:
-                place, above = todo.pop()
-                schema = self.document.at(place)
-                if schema is True or schema == {}:
-                    continue
-                if schema is False or place in above:  # a reference to itself adds no value
-                    dead = True
-                    break
-                if place in atoms:
-                    continue
-                below = above | {place}
-                plain = self.document.siblings or "$ref" not in schema
-                if plain:
-                    check_keywords(place, schema)
-                    atoms = [*atoms, place]
-                    for index in reversed(range(len(schema.get("allOf", ())))):
-                        todo.append((place.child("allOf", index), below))
-                if "$ref" in schema:
-                    todo.append((self.document.resolve(place, schema["$ref"]), below))
-                if plain:
-                    alternatives = self._choices(place, schema, below, todo)
-            if dead:
-                continue
-            if alternatives:
-                stack.extend((atoms, option) for option in reversed(alternatives))
-                continue
-            made += 1
-            if made > _MOST_BRANCHES:
-                raise ConstraintTooLarge(
-                    f"combining the choices gives more than {_MOST_BRANCHES} branches",
-                    pointer=_name(conjunction),
-                )
-            yield atoms
+    def _listed_values(self, values: list[Any], claims: list[Claim]) -> list[Any]:
+        if len(claims) == 1 and len(self.document.at(claims[0].place)) == 1:
+            return values
+        return self._listed.fitting(values, claims)
 
-    def _choices(
-        self,
-        place: Place,
-        schema: dict[str, Any],
-        above: frozenset[Place],
-        todo: list[tuple[Place, frozenset[Place]]],
-    ) -> list[list[tuple[Place, frozenset[Place]]]]:
-        """The continuations of `todo` for each way to satisfy the choices at `place`."""
-        lists = [todo]
-        for keyword in ("anyOf", "oneOf"):
-            if keyword not in schema:
-                continue
-            options = [place.child(keyword, index) for index in range(len(schema[keyword]))]
-            if keyword == "oneOf" and not exclusive(self.document, options):
-                raise SchemaNotSupported(
-                    "oneOf is used with branches that may hold at the same time",
-                    hint="Use anyOf, or give each branch a property with a different const",
-                    pointer=f"{place.pointer}/oneOf",
-                )
-            lists = [[*rest, (option, above)] for rest in lists for option in options]
-        return lists if lists != [todo] else []
+    def _fitting(self, facts: Facts) -> list[Any]:
+        return self._listed.fitting(facts.values or (), facts.taken)
 
-    def _branch_node(self, atoms: list[Place]) -> Node:
-        values = self._listed_values(atoms)
-        if values is not None:
-            return self.layout.values(self.pool, values)
-        schemas = [(place, self.document.at(place)) for place in atoms]
-        types = allowed_types([schema for _, schema in schemas])
-        pool = self.pool
+    def _branch_node(self, facts: Facts) -> Node:
+        if facts.values is not None:
+            return self.values(self._fitting(facts))
+        pool, types = self.pool, facts.types
         parts: list[Node] = []
-        if "null" in types:
+        if "null" in types and None not in facts.excluded:
             parts.append(pool.literal("null"))
         if "boolean" in types:
-            parts.append(pool.words(["true", "false"]))
-        if "number" in types:
-            parts.append(number_node(pool, bounds_of(schemas)))
-        elif "integer" in types:
-            parts.append(integer_node(pool, bounds_of(schemas)))
+            shut = [value for value in facts.excluded if isinstance(value, bool)]
+            words = [("true", True), ("false", False)]
+            parts.append(pool.words([word for word, value in words if value not in shut]))
+        if types & {"integer", "fraction"}:
+            parts.append(numeric_node(pool, facts, loose=self.options.loose))
         if "string" in types:
-            parts.append(string_node(pool, schemas, assert_formats=self.options.assert_formats))
+            parts.append(string_node(pool, facts, strict=self._strict))
         if "array" in types:
-            parts.append(array_node(self, schemas))
+            parts.append(array_node(self, facts))
         if "object" in types:
-            parts.append(object_node(self, schemas))
+            parts.append(object_node(self, facts))
         return pool.alt(parts)
-
-
-def _name(conjunction: Conjunction) -> str:
-    return " & ".join(sorted(place.pointer for place in conjunction)) or "any value"
 
 
 def _explain_empty(build: Build, error: EmptyConstraint) -> EmptyConstraint:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .expr import Pool
+from .json_members import MemberTable
+from .json_numbers import number_value, value_node
 from .node import Node
 from .utf8 import ANY_CHAR, char_set, intersect, invert
 
@@ -25,12 +27,16 @@ _PLAIN = invert([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 def json_chars(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
     """One character out of `ranges` as in a JSON string, escaped only where it must be."""
     wanted = tuple(ranges)
+    known = pool.memo.get(("json_chars", wanted))
+    if known is not None:
+        return known
     parts = [char_set(pool, intersect(wanted, _PLAIN))]
     for code in [*range(0x20), 0x22, 0x5C]:
         if any(first <= code <= last for first, last in wanted):
             short = _SHORT_ESCAPES.get(code)
             parts.append(pool.literal(f"\\{short}" if short else f"\\u{code:04x}"))
-    return pool.alt(parts)
+    known = pool.memo["json_chars", wanted] = pool.alt(parts)
+    return known
 
 
 def any_json_char(pool: Pool) -> Node:
@@ -54,6 +60,10 @@ def any_json_char(pool: Pool) -> Node:
         )
     )
     return pool.alt((json_chars(pool, ANY_CHAR), pool.seq(pool.literal("\\"), escape)))
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _hex(pool: Pool, digits: str) -> Node:
@@ -97,25 +107,46 @@ class Layout:
             return pool.seq(self.gap(pool), pool.literal(sign), self.gap(pool))
         return pool.literal(sign + (" " if self.whitespace == "spaced" else ""))
 
-    def values(self, pool: Pool, values: list[Any]) -> Node:
-        """Any one of the JSON values; the scalars among them become one trie."""
-        scalars = [v for v in values if not isinstance(v, (dict, list))]
-        words = [json.dumps(v, ensure_ascii=False, allow_nan=False) for v in scalars]
-        others = [self.value(pool, v) for v in values if isinstance(v, (dict, list))]
-        return pool.alt([pool.words(words), *others])
+    def values(
+        self, pool: Pool, values: list[Any], *, loose: bool = False, shuffled: bool = False
+    ) -> Node:
+        """Any one of the JSON values; the scalars among them become one trie.
 
-    def value(self, pool: Pool, value: Any) -> Node:
-        """One JSON value, spelled as `json.dumps` spells it, under this layout."""
-        if isinstance(value, dict):
-            members = [
-                pool.seq(self.key(pool, name), self.mark(pool, ":"), self.value(pool, item))
-                for name, item in value.items()
-            ]
-            return self._listed(pool, "{", members, "}")
-        if isinstance(value, list):
-            items = [self.value(pool, item) for item in value]
-            return self._listed(pool, "[", items, "]")
-        return pool.literal(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        Args:
+            pool: Where to build.
+            values: Parsed JSON.
+            loose: Whether numbers may have more zeros behind the point than they need.
+            shuffled: Whether properties may come in any order.
+        """
+
+        def node(value: Any) -> Node:
+            if isinstance(value, dict):
+                colon = self.mark(pool, ":")
+                named = {
+                    name: [(0, pool.seq(self.key(pool, name), colon, node(item)))]
+                    for name, item in value.items()
+                }
+                table = MemberTable(
+                    pool, self.mark(pool, ","), named, frozenset(named),
+                    extra=pool.never, last=pool.never, goal=0, span=(0, -1),
+                )  # fmt: skip
+                members = table.shuffled() if shuffled else table.ordered()
+                return self.enclose(pool, "{", members, "}", empty=not named)
+            if isinstance(value, list):
+                items = [node(item) for item in value]
+                comma = self.mark(pool, ",")
+                listed = [part for item in items for part in (comma, item)][1:]
+                content = pool.seq(*listed) if listed else pool.never
+                return self.enclose(pool, "[", content, "]", empty=not items)
+            exact = pool.literal(_dumps(value))
+            if loose and type(value) in (int, float):
+                return pool.alt((exact, value_node(pool, number_value(value))))
+            return exact
+
+        words = [_dumps(v) for v in values if not isinstance(v, (dict, list))]
+        structured = (dict, list, int, float) if loose else (dict, list)
+        others = [node(v) for v in values if type(v) in structured]
+        return pool.alt([pool.words(words), *others])
 
     def key(self, pool: Pool, name: str) -> Node:
         """A property name in its one spelling, quoted."""
@@ -128,9 +159,3 @@ class Layout:
         if not empty:
             return filled
         return pool.alt((filled, pool.seq(pool.literal(left), gap, pool.literal(right))))
-
-    def _listed(self, pool: Pool, left: str, parts: list[Node], right: str) -> Node:
-        comma = self.mark(pool, ",")
-        listed = [node for part in parts for node in (comma, part)][1:]
-        content = pool.seq(*listed) if listed else pool.never
-        return self.enclose(pool, left, content, right, empty=not parts)

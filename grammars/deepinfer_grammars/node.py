@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 ALL_BYTES = (1 << 256) - 1
@@ -21,6 +22,7 @@ class Kind(IntEnum):
     REF = 8
     GREEDY = 9
     TAIL = 10
+    LAZY = 11
 
 
 class Node:
@@ -30,17 +32,20 @@ class Node:
         id: Creation index; children always have smaller ids than their parents.
         kind: What the node is.
         mask: `BYTES`: the accepted bytes as a 256-bit integer.
-        head: `SEQ`: first part (never a `SEQ`); `REPEAT`, `NOT`, `GREEDY`: the operand.
-        tail: `SEQ`: the rest.
-        parts: `ALT`, `AND`: the operands.
+        head: `SEQ`: first part (never a `SEQ`); `REPEAT`, `NOT`, `GREEDY`: the operand; `LAZY`:
+            an expression whose shortest match is as long as its own.
+        tail: `SEQ`: the rest; `LAZY`: the body, once made.
+        parts: `ALT`, `AND`: the operands; `LAZY`: what its body may use.
         low: `REPEAT`: fewest repetitions; `REF`: the rule index.
         high: `REPEAT`: most repetitions, or -1 for unbounded.
         nullable: Whether the empty text matches; None while it depends on an undefined rule.
         open_end: Whether a `GREEDY` terminal may still be growing at the end.
+        build: `LAZY`: makes the body.
         moves: The derivative by every byte, once computed: disjoint (mask, node) pairs.
     """
 
     __slots__ = (
+        "build",
         "head",
         "high",
         "id",
@@ -65,6 +70,7 @@ class Node:
         self.high = 0
         self.nullable: bool | None = False
         self.open_end = False
+        self.build: Callable[[], Node] | None = None
         self.moves: tuple[tuple[int, Node], ...] | None = None
 
     def __repr__(self) -> str:

@@ -7,7 +7,9 @@ boundaries where the number or the leading bytes of the encoding change (Unicode
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .expr import Pool
 from .node import Node
@@ -51,15 +53,32 @@ def intersect(left: Iterable[tuple[int, int]], right: Iterable[tuple[int, int]])
     return invert([*invert(left), *invert(right)])
 
 
+def contains(ranges: Ranges, code: int) -> bool:
+    """Whether a sorted set holds a code point."""
+    at = bisect_right(ranges, (code, MAX_CODE_POINT + 1)) - 1
+    return at >= 0 and ranges[at][1] >= code
+
+
 def char_set(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
     """One UTF-8 encoded character out of `ranges`."""
+    wanted = normalise(ranges)
+    known = pool.memo.get(("char_set", wanted))
+    if known is None:
+        known = pool.memo["char_set", wanted] = pool.alt(
+            pool.seq(*(pool.byte_range(low, high) for low, high in sequence))
+            for sequence in _sequences(wanted)
+        )
+    return known
+
+
+@lru_cache(maxsize=256)
+def _sequences(ranges: Ranges) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """The byte sequences of the characters in `ranges`, as products of byte ranges."""
     sequences: list[tuple[tuple[int, int], ...]] = []
-    for first, last in normalise(ranges):
+    for first, last in ranges:
         for low, high in _without_surrogates(first, last):
             sequences.extend(_split(low, high))
-    return pool.alt(
-        pool.seq(*(pool.byte_range(low, high) for low, high in sequence)) for sequence in sequences
-    )
+    return tuple(sequences)
 
 
 def _without_surrogates(first: int, last: int) -> list[tuple[int, int]]:

@@ -21,24 +21,16 @@ from hypothesis import strategies as st
 
 DATA = Path(__file__).parent / "data"
 
-# Instances whose properties come in another order than the schema's.
-OTHER_ORDER = {
-    "Github_easy---o83258", "Github_hard---o74466", "Github_ultra---o69209",
-    "JsonSchemaStore---drupal-libraries", "JsonSchemaStore---fabric.mod",
-    "JsonSchemaStore---strmprivacy.api.entities.v1.BatchJob", "MCPspec---ServerRequest",
-}  # fmt: skip
-
-
 @functools.cache
 def real_schemas():
     with gzip.open(DATA / "maskbench_public.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def compiled(schema):
+def compiled(schema, **options):
     """(grammar, None) or (None, the error)."""
     try:
-        return compile_json_schema(schema), None
+        return compile_json_schema(schema, **options), None
     except GrammarError as error:
         return None, error
 
@@ -56,17 +48,15 @@ def text_of(value):
 def test_real_schemas_take_valid_and_refuse_invalid_instances(part):
     refused = []
     for case in real_schemas()[part::4]:
-        grammar, error = compiled(case["schema"])
+        grammar, error = compiled(case["schema"], property_order="any")
         if error is not None:
             assert error.pointer is not None, case["id"]
             refused.append(case["id"])
             continue
         for test in case["tests"]:
             accepted = grammar.accepts(text_of(test["data"]))
-            if case["id"] in OTHER_ORDER and test["valid"]:
-                continue
             assert accepted == test["valid"], (case["id"], test["data"])
-    assert len(refused) <= 20, refused  # of 98 or 99, most for `not`; each says where and why
+    assert len(refused) <= 4, refused  # of 98 or 99; each says where and why
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -200,7 +190,7 @@ def test_valid_values_are_accepted_and_invalid_ones_refused(data):
         ({"type": "integer", "exclusiveMinimum": 0}, ["1", "99999999999"], ["0", "-1"]),
         ({"type": "number", "minimum": 0.1, "maximum": 0.3}, ["0.1", "0.30"], ["0.31", "0"]),
         ({"type": "number"}, ["1e9", "-0.5", "2E-3"], ["1e", ".5", "+1"]),
-        ({"enum": ["é", 1, None]}, ['"é"', "1", "null"], ['"e"', "1.0"]),
+        ({"enum": ["é", 1, None]}, ['"é"', "1", "null"], ['"e"', "2"]),
         ({"const": {"a": [1]}}, ['{"a": [1]}'], ['{"a": [2]}']),
         ({"type": "string", "maxLength": 2}, ['"é😀"', '"\\u00e9"', '"\\ud83d\\ude00"'],
          ['"abc"', '"\\ud83d"']),
@@ -239,10 +229,12 @@ def test_keyword(schema, takes, refuses):
 @pytest.mark.parametrize(
     ("schema", "error", "pointer"),
     [
-        ({"properties": {"a": {"not": {}}}}, SchemaNotSupported, "#/properties/a/not"),
         ({"type": "array", "uniqueItems": True}, SchemaNotSupported, "#/uniqueItems"),
         ({"type": "string", "pattern": "(a)\\1"}, SchemaNotSupported, "#/pattern"),
-        ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, SchemaNotSupported, "#/oneOf"),
+        ({"not": {"format": "date"}}, SchemaNotSupported, "#/not/format"),
+        ({"not": {"uniqueItems": True}}, SchemaNotSupported, "#/not/uniqueItems"),
+        ({"not": {"$ref": "#"}}, SchemaNotSupported, "#"),
+        ({"multipleOf": 0.123456789}, SchemaNotSupported, "#/multipleOf"),
         ({"$ref": "https://example.com/x.json"}, SchemaNotSupported, "#/$ref"),
         ({"$ref": "#/$defs/gone"}, InvalidConstraint, "#/$ref"),
         ({"type": "strin"}, InvalidConstraint, "#/type"),
