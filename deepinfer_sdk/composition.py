@@ -6,7 +6,6 @@ can end. Where several splits fit, earlier parts take all they can, as in a regu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from .errors import OutputRejected
+from .json_settings import json_parser
 
 if TYPE_CHECKING:
     from .result import SchemaSpec
@@ -75,7 +75,7 @@ def reader(spec: SchemaSpec, parts: Sequence[Schema[Any]]) -> Callable[[str], An
     """
     source: Any = spec.source
     if spec.kind == "json":
-        return json.loads
+        return json_parser(spec)
     if spec.kind == "text":
         return lambda text: text.removesuffix(source["until"] or "")
     if spec.kind == "any_of":

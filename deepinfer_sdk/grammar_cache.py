@@ -18,6 +18,7 @@ from deepinfer_grammars import (
     compile_choice,
     compile_ebnf,
     compile_json_schema,
+    compile_relaxed,
     compile_regex,
     compile_union,
 )
@@ -116,8 +117,19 @@ def _compile(spec: SchemaSpec) -> Grammar:
     if spec.kind == "text":
         return compile_text(until=source["until"], max_chars=source["max_chars"])
     if spec.kind == "json":
-        return compile_json_schema(source, extra_properties=spec.extra_properties)
+        return _compile_json(spec)
     return _compose(spec, [grammar_of(part) for part in spec.parts])
+
+
+def _compile_json(spec: SchemaSpec) -> Grammar:
+    source: Any = spec.source
+    chosen = spec.json_options
+    if chosen is None:  # a type: closed, and whole numbers are written as such
+        return compile_json_schema(source, extra_properties=False, plain_integers=True)
+    options: dict[str, Any] = chosen.model_dump(exclude={"on_unsupported"})
+    if chosen.on_unsupported == "validate":
+        return compile_relaxed(source, **options)[0]
+    return compile_json_schema(source, **options)
 
 
 def _compose(spec: SchemaSpec, parts: list[Grammar]) -> Grammar:

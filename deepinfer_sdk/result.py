@@ -60,6 +60,24 @@ class Timings(_Record):
     decode_s: float
 
 
+class JsonOptions(_Record):
+    """How a JSON Schema is read and written.
+
+    Attributes:
+        extra_properties: What an object schema without `additionalProperties` allows.
+        property_order: Whether properties keep the schema's order or may come in any.
+        formats: How `format` is read.
+        whitespace: The white space between the parts.
+        on_unsupported: What happens with keywords that cannot be enforced.
+    """
+
+    extra_properties: bool = True
+    property_order: Literal["schema", "any"] = "schema"
+    formats: Literal["strict", "assert", "annotate"] = "strict"
+    whitespace: Literal["compact", "spaced", "pretty", "flexible"] = "spaced"
+    on_unsupported: Literal["refuse", "validate"] = "refuse"
+
+
 class SchemaSpec(_Record):
     """A constraint as plain data, enough to build it again.
 
@@ -68,7 +86,7 @@ class SchemaSpec(_Record):
         source: The JSON Schema, pattern, grammar text or list of texts; the settings of free text,
             repeats and tags.
         parts: What a composed constraint is made of.
-        extra_properties: What an object schema without `additionalProperties` allows.
+        json_options: How a JSON Schema is read and written.
         start: Start rule of a grammar text.
         engine: What makes its token masks.
     """
@@ -76,7 +94,7 @@ class SchemaSpec(_Record):
     kind: SchemaKind
     source: JsonValue = None
     parts: tuple[SchemaSpec, ...] = ()
-    extra_properties: bool = False
+    json_options: JsonOptions | None = None
     start: str | None = None
     engine: ConstraintEngine = "native"
 

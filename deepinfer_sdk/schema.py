@@ -6,9 +6,8 @@ Knows no engine and no tokenizer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, get_args, overload
 
 from pydantic import JsonValue
 from pydantic import ValidationError as PydanticError
@@ -16,6 +15,7 @@ from pydantic import ValidationError as PydanticError
 from .bounded_cache import BoundedCache
 from .composition import Tag, TagValue, Thought, reader
 from .errors import ImpossibleSchema, InvalidSchema, OutputRejected
+from .json_settings import JsonSettings, json_parser, json_spec
 from .result import ConstraintEngine, SchemaSpec
 from .schema_check import Check, refusal
 from .schema_source import adapt, choices, json_source, need_text, reasons
@@ -79,25 +79,16 @@ class Schema(Generic[T]):
         self.grammar()
 
     @staticmethod
-    def json(
-        schema: Mapping[str, Any] | bool | str, *, extra_properties: bool = True
-    ) -> Schema[Any]:
+    def json(schema: Mapping[str, Any] | bool | str, **options: Unpack[JsonSettings]) -> Schema[Any]:
         """JSON that validates against a JSON Schema (drafts 4 to 2020-12), given as data or text.
 
         Args:
             schema: The schema.
-            extra_properties: What objects that do not mention `additionalProperties` allow: any
-                further property, as JSON Schema says, or none.
+            options: See `JsonSettings`: `extra_properties`, `property_order`, `formats`,
+                `whitespace` and `on_unsupported`.
         """
-        source = json_source(schema)
-        try:
-            spec = SchemaSpec(kind="json", source=source, extra_properties=extra_properties)
-        except PydanticError:
-            raise InvalidSchema(
-                "the JSON Schema holds values that JSON does not have",
-                hint="Use only dicts, lists, texts, numbers, True, False and None",
-            ) from None
-        return Schema._make(spec, json.loads, "json")
+        spec = json_spec(json_source(schema), dict(options))
+        return Schema._make(spec, json_parser(spec), "json")
 
     @staticmethod
     def regex(pattern: str, *, engine: ConstraintEngine = "native") -> Schema[str]:

@@ -9,6 +9,7 @@ from .errors import (
     SchemaNotSupported,
 )
 from .grammar import Grammar, compile_choice, compile_union
+from .json_relax import compile_relaxed
 from .json_schema import compile_json_schema
 from .text_grammars import compile_ebnf, compile_regex
 from .vocabulary import Vocabulary
@@ -27,5 +28,6 @@ __all__ = [
     "compile_ebnf",
     "compile_json_schema",
     "compile_regex",
+    "compile_relaxed",
     "compile_union",
 ]

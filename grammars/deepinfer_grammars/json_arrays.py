@@ -242,4 +242,3 @@ def _tuples(
             "uniqueItems beside contains cannot be enforced", pointer=pointer, hint="Drop one"
         )
     return compiler.values(found)
-

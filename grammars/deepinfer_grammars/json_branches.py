@@ -103,9 +103,7 @@ class _Brancher:
             pending = work.todo.pop()
             claim = pending.claim
             if isinstance(claim, Either):
-                work.choose(
-                    [[Pending(c, pending.above, pending.scopes)] for c in claim.options]
-                )
+                work.choose([[Pending(c, pending.above, pending.scopes)] for c in claim.options])
                 continue
             schema = self._document.at(claim.place)
             if isinstance(schema, bool):

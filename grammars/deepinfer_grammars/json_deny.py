@@ -201,5 +201,3 @@ def _applicators(make: Maker, schema: dict[str, Any]) -> Iterator[Option]:
                     yield [present(name), absent(needed)]
             else:
                 yield [present(name), make.denied(keyword, name)]
-
-

@@ -7,7 +7,18 @@ from fractions import Fraction
 from typing import Any
 
 from .errors import InvalidConstraint
-from .json_facts import TYPES, Claim, Contains, Facts, Items, Members, Scopes, Text, Unevaluated, within
+from .json_facts import (
+    TYPES,
+    Claim,
+    Contains,
+    Facts,
+    Items,
+    Members,
+    Scopes,
+    Text,
+    Unevaluated,
+    within,
+)
 from .json_numbers import Bounds, number_value
 from .json_refs import Place
 

@@ -15,6 +15,9 @@ from .expr import Pool
 from .node import Node
 
 
+_FLOAT_DIGITS = 300
+
+
 def number_value(value: float | int) -> Fraction:
     """A JSON number as the decimal it was written as."""
     return Fraction(Decimal(json.dumps(value)))
@@ -46,9 +49,7 @@ class Bounds:
         """Whether no number is inside."""
         if self.low is None or self.high is None:
             return False
-        return self.low > self.high or (
-            self.low == self.high and (self.low_open or self.high_open)
-        )
+        return self.low > self.high or (self.low == self.high and (self.low_open or self.high_open))
 
     def integers(self) -> tuple[int | None, int | None]:
         """The least and the greatest integer inside, None where unbounded."""
@@ -82,25 +83,26 @@ def loose_integer_node(pool: Pool, bounds: Bounds) -> Node:
     zeros = pool.optional(pool.seq(pool.literal("."), pool.repeat(pool.literal("0"), 1)))
     low, high = bounds.integers()
     minus_zero = (low is None or low <= 0) and (high is None or high >= 0)
-    whole = [integer_node(pool, bounds)]
+    unbounded = low is None and high is None
+    exact = integer_node(pool, bounds)
+    # Behind a point everything is read as a float, which ends near 1e308.
+    whole = [pool.seq(_minus(pool), _float_digits(pool)) if unbounded else exact]
     whole += [pool.literal("-0")] if minus_zero else []
-    plain = pool.seq(pool.alt(whole), zeros)
-    if bounds.low is not None or bounds.high is not None:
-        return plain
-    sign = pool.optional(pool.literal("+"))
-    exponent = pool.seq(_exponent_mark(pool), sign, _digit_run(pool, 1, 3))
-    return pool.seq(plain, pool.optional(exponent))
+    parts = [exact, pool.seq(pool.alt(whole), zeros)]
+    if unbounded:
+        plus = pool.optional(pool.literal("+"))
+        digits = pool.seq(_minus(pool), _digits(pool, 1, 9), zeros)
+        parts.append(pool.seq(digits, _exponent_mark(pool), plus, _exponent_digits(pool)))
+    return pool.alt(parts)
 
 
 def number_node(pool: Pool, bounds: Bounds) -> Node:
     """Numbers inside `bounds`; an exponent is offered only where nothing bounds the value."""
     if bounds.low is None and bounds.high is None:
-        exponent = pool.seq(
-            _exponent_mark(pool),
-            pool.optional(pool.byte_set(1 << ord("+") | 1 << ord("-"))),
-            _digit_run(pool, 1, 3),
-        )
-        return pool.seq(plain_decimal(pool), pool.optional(exponent))
+        sign = pool.optional(pool.byte_set(1 << ord("+") | 1 << ord("-")))
+        exponent = pool.seq(_exponent_mark(pool), sign, _exponent_digits(pool))
+        mantissa = pool.seq(_minus(pool), _digits(pool, 0, 9), _point_and_digits(pool))
+        return pool.alt((plain_decimal(pool), pool.seq(mantissa, exponent)))
     zero = Fraction(0)
     parts = []
     if bounds.high is None or bounds.high > 0 or (bounds.high == 0 and not bounds.high_open):
@@ -119,18 +121,14 @@ def number_node(pool: Pool, bounds: Bounds) -> Node:
 
 def plain_decimal(pool: Pool) -> Node:
     """Any number without an exponent."""
-    return pool.seq(
-        pool.optional(pool.literal("-")),
-        _naturals(pool, 0, None),
-        pool.optional(pool.seq(pool.literal("."), _digit_run(pool, 1, -1))),
-    )
+    return pool.seq(_minus(pool), _float_digits(pool), _point_and_digits(pool))
 
 
 def broken_decimal(pool: Pool) -> Node:
     """Numbers without an exponent that are not whole."""
     zeros = pool.repeat(pool.literal("0"), 0)
     digits = pool.seq(pool.literal("."), zeros, _digits(pool, 1, 9), _digit_run(pool, 0, -1))
-    return pool.seq(pool.optional(pool.literal("-")), _naturals(pool, 0, None), digits)
+    return pool.seq(_minus(pool), _float_digits(pool), digits)
 
 
 def value_node(pool: Pool, value: Fraction) -> Node:
@@ -146,6 +144,27 @@ def value_node(pool: Pool, value: Fraction) -> Node:
     if value == 0:
         sign = pool.optional(pool.literal("-"))
     return pool.seq(sign, pool.literal(str(floor)), tail)
+
+
+def _minus(pool: Pool) -> Node:
+    return pool.optional(pool.literal("-"))
+
+
+def _float_digits(pool: Pool) -> Node:
+    """Whole numbers that are finite as floats."""
+    return pool.alt(
+        (pool.literal("0"), pool.seq(_digits(pool, 1, 9), _digit_run(pool, 0, _FLOAT_DIGITS - 1)))
+    )
+
+
+def _point_and_digits(pool: Pool) -> Node:
+    return pool.optional(pool.seq(pool.literal("."), _digit_run(pool, 1, -1)))
+
+
+def _exponent_digits(pool: Pool) -> Node:
+    """Up to 299, with leading zeros as Python writes them."""
+    three = pool.seq(_digits(pool, 0, 2), _digit_run(pool, 2, 2))
+    return pool.alt((_digit_run(pool, 1, 2), three))
 
 
 def _exponent_mark(pool: Pool) -> Node:

@@ -111,9 +111,7 @@ def pattern_node(pool: Pool, text: Text) -> Node:
     if known is not None:
         return known
     try:
-        node = regex_node(
-            pool, text.value, encode=json_chars, search=True, widest=not text.holds
-        )
+        node = regex_node(pool, text.value, encode=json_chars, search=True, widest=not text.holds)
     except GrammarError as error:
         where = "" if error.position is None else f" (position {error.position} of the pattern)"
         raise SchemaNotSupported(

@@ -18,7 +18,7 @@ from .json_numbers import number_value, value_node
 from .node import Node
 from .utf8 import ANY_CHAR, char_set, intersect, invert
 
-Whitespace = Literal["compact", "spaced", "flexible"]
+Whitespace = Literal["compact", "spaced", "pretty", "flexible"]
 
 _SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = invert([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
@@ -86,26 +86,34 @@ class Layout:
 
     Attributes:
         whitespace: ``"compact"`` none; ``"spaced"`` one blank after ``:`` and ``,`` (what
-            `json.dumps` and most models write); ``"flexible"`` up to `max_whitespace` characters
-            wherever JSON allows them between two parts.
-        max_whitespace: Most white space characters in a row under ``"flexible"``.
+            `json.dumps` and most models write); ``"pretty"`` a line per item and member, indented
+            by blanks (as `json.dumps` with an indent); ``"flexible"`` up to `max_whitespace`
+            characters wherever JSON allows them between two parts.
+        max_whitespace: Most white space characters in a row under ``"flexible"``, and most blanks
+            at the beginning of a line under ``"pretty"``.
     """
 
     whitespace: Whitespace = "spaced"
     max_whitespace: int = 32
 
     def gap(self, pool: Pool) -> Node:
-        """White space that only ``"flexible"`` has: next to brackets, before ``:`` and ``,``."""
-        if self.whitespace != "flexible":
-            return pool.epsilon
-        blank = pool.byte_set(sum(1 << b for b in b" \t\n\r"))
-        return pool.repeat(blank, 0, self.max_whitespace)
+        """White space next to brackets that have something inside."""
+        if self.whitespace == "pretty":
+            return pool.seq(
+                pool.literal("\n"), pool.repeat(pool.literal(" "), 0, self.max_whitespace)
+            )
+        if self.whitespace == "flexible":
+            blank = pool.byte_set(sum(1 << b for b in b" \t\n\r"))
+            return pool.repeat(blank, 0, self.max_whitespace)
+        return pool.epsilon
 
     def mark(self, pool: Pool, sign: str) -> Node:
         """A ``:`` or ``,`` with the white space around it."""
         if self.whitespace == "flexible":
             return pool.seq(self.gap(pool), pool.literal(sign), self.gap(pool))
-        return pool.literal(sign + (" " if self.whitespace == "spaced" else ""))
+        if self.whitespace == "pretty" and sign == ",":
+            return pool.seq(pool.literal(sign), self.gap(pool))
+        return pool.literal(sign + ("" if self.whitespace == "compact" else " "))
 
     def values(
         self, pool: Pool, values: list[Any], *, loose: bool = False, shuffled: bool = False
@@ -158,4 +166,5 @@ class Layout:
         filled = pool.seq(pool.literal(left), gap, content, gap, pool.literal(right))
         if not empty:
             return filled
-        return pool.alt((filled, pool.seq(pool.literal(left), gap, pool.literal(right))))
+        inside = gap if self.whitespace == "flexible" else pool.epsilon
+        return pool.alt((filled, pool.seq(pool.literal(left), inside, pool.literal(right))))

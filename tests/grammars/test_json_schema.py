@@ -15,11 +15,13 @@ from deepinfer_grammars import (
     SchemaNotSupported,
     TokenAutomaton,
     compile_json_schema,
+    compile_relaxed,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 DATA = Path(__file__).parent / "data"
+
 
 @functools.cache
 def real_schemas():
@@ -264,6 +266,33 @@ def test_white_space_policies():
     flexible = compile_json_schema(schema, whitespace="flexible", max_whitespace=2)
     assert flexible.accepts('{ \n"a" : [ 1 ,2]  }')
     assert not flexible.accepts('{   "a": []}')
+
+
+@pytest.mark.parametrize("indent", [0, 1, 2, 4])
+def test_pretty_is_what_json_dumps_writes_with_an_indent(indent):
+    schema = {"type": "object", "properties": {"a": {"type": "array"}, "b": {"type": "object"}}}
+    pretty = compile_json_schema(schema, whitespace="pretty")
+    for value in ({}, {"a": []}, {"a": [1, {"x": [2, 3]}], "b": {"c": None, "d": {}}}):
+        assert pretty.accepts(json.dumps(value, indent=indent))
+    assert not pretty.accepts('{"a": []}')
+    assert not pretty.accepts('{\n\n"a": []\n}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "dropped"),
+    [
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, ["#/uniqueItems"]),
+        ({"properties": {"not": {"pattern": "(a)\\1"}}}, ["#/properties/not/pattern"]),
+        ({"not": {"properties": {"a": {"format": "date"}}, "required": ["a"]}}, ["#/not"]),
+        ({"if": {"not": {"format": "date"}}, "then": {"minLength": 3}}, ["#/if"]),
+    ],
+)
+def test_what_cannot_be_enforced_can_be_left_out(schema, dropped):
+    grammar, left_out = compile_relaxed(schema)
+    assert left_out == dropped
+    for value in ([], ["a"], {}, {"not": "x"}, "long enough", 1):
+        if validator(schema).is_valid(value):
+            assert grammar.accepts(text_of(value))
 
 
 def test_extra_properties_option_closes_silent_objects_only():

@@ -1,0 +1,85 @@
+"""The options of `Schema.json`, and reading its outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict
+
+from pydantic import ValidationError as PydanticError
+
+from .errors import InvalidSchema
+from .result import JsonOptions, SchemaSpec
+
+
+class JsonSettings(TypedDict, total=False):
+    """The options of `Schema.json`.
+
+    Attributes:
+        extra_properties: What objects that do not mention `additionalProperties` allow: any further
+            property, as JSON Schema says (True, the default), or none.
+        property_order: ``"schema"`` (default): properties come in the schema's order, further ones
+            after them. ``"any"``: in any order.
+        formats: ``"strict"`` (default): known formats, in the reading that specifications, common
+            checkers and Pydantic share. ``"assert"``: exactly as specified, with leap seconds and
+            quoted mail names. ``"annotate"``: formats are not enforced.
+        whitespace: ``"spaced"`` (default): one blank after ``:`` and ``,``. ``"compact"``: none.
+            ``"pretty"``: as `json.dumps(..., indent=2)`. ``"flexible"``: up to 32 characters
+            wherever JSON allows them.
+        on_unsupported: ``"refuse"`` (default): a keyword that cannot be enforced is an error.
+            ``"validate"``: the rest is enforced, and the finished output is validated in full, so
+            that `OutputRejected` is possible.
+    """
+
+    extra_properties: bool
+    property_order: Literal["schema", "any"]
+    formats: Literal["strict", "assert", "annotate"]
+    whitespace: Literal["compact", "spaced", "pretty", "flexible"]
+    on_unsupported: Literal["refuse", "validate"]
+
+
+def json_spec(source: dict[str, Any] | bool, options: dict[str, Any]) -> SchemaSpec:
+    """The recipe of a JSON Schema.
+
+    Raises:
+        InvalidSchema: An unknown option or setting, or values that JSON does not have.
+    """
+    try:
+        chosen = JsonOptions(**options)
+    except PydanticError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        known = ", ".join(JsonOptions.model_fields)
+        raise InvalidSchema(
+            f"Schema.json option {name}={first.get('input')!r}: {first['msg']}",
+            hint=f"The options are {known}",
+        ) from None
+    try:
+        return SchemaSpec(kind="json", source=source, json_options=chosen)
+    except PydanticError:
+        raise InvalidSchema(
+            "the JSON Schema holds values that JSON does not have",
+            hint="Use only dicts, lists, texts, numbers, True, False and None",
+        ) from None
+
+
+def json_parser(spec: SchemaSpec) -> Callable[[str], Any]:
+    """How an output of a JSON recipe is read: as data, validated in full if that was asked for."""
+    chosen = spec.json_options
+    if chosen is None or chosen.on_unsupported == "refuse":
+        return json.loads
+
+    def parse(text: str) -> Any:
+        from jsonschema import validators
+
+        value = json.loads(text)
+        cls = validators.validator_for(spec.source, default=validators.Draft202012Validator)
+        checker = None if chosen.formats == "annotate" else cls.FORMAT_CHECKER
+        errors = sorted(
+            cls(spec.source, format_checker=checker).iter_errors(value), key=lambda e: e.json_path
+        )
+        if errors:
+            raise ValueError("; ".join(f"{e.json_path}: {e.message}" for e in errors[:5]))
+        return value
+
+    return parse
