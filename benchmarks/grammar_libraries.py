@@ -6,6 +6,7 @@ knows of a library: compile a case, and a matcher that makes masks and advances 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -347,6 +348,8 @@ def serve(library_name: str, vocabulary: str, wall: bool) -> None:
     os.dup2(2, 1)  # what libraries print must not mix with the answers
     tokenizer = tokenizer_of(vocabulary)
     library = _ADAPTERS[library_name](tokenizer)
+    gc.collect()
+    gc.freeze()  # what was loaded until now is not walked by each collection
     warm_up = {
         "id": "warm-up",
         "kind": "regex",

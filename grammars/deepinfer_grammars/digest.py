@@ -14,7 +14,7 @@ from .expr import Pool
 from .growing import growing
 from .node import Kind, Node
 
-_MOST_NODES = 256
+_MOST_NODES = 160
 _COVERED = {
     Kind.NEVER, Kind.EPSILON, Kind.BYTES, Kind.SEQ, Kind.ALT, Kind.REPEAT, Kind.AND, Kind.NOT,
     Kind.REF, Kind.GREEDY, Kind.TAIL,

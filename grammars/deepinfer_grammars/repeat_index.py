@@ -55,6 +55,12 @@ class RepeatIndex:
         }
         self._most = int(outside[:, 1].max(initial=0))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with a few masks."""
+        outside = sum(part.nbytes for part in self._outside.values())
+        return self._inside.nbytes + outside + 4 * 4 * self._vocabulary.words
+
     def inside(self, high: int) -> NDArray[np.uint32]:
         """Packed mask of the tokens that stay within `high` items (-1: any number)."""
         words = self._words.get(high)

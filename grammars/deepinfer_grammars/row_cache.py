@@ -1,84 +1,92 @@
-"""Masks of one vocabulary that come back in other grammars: string bodies, numbers, white space.
+"""What masks of one vocabulary are made of, and comes back in other grammars.
 
-Keyed by digests of expressions, so that a hit is exact. Bounded and thread-safe.
+String bodies, numbers and white space occur in every schema. Keyed by digests of expressions, so
+that a hit is exact. Bounded and thread-safe.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Generic, Protocol, TypeVar
 
 from .repeat_index import RepeatIndex
 from .token_row import TokenRow
 from .vocabulary import Vocabulary
+from .vocabulary_walk import Part
 
-_MOST_BYTES = 64 << 20
-_MOST_INDEXES = 64
+_MOST_CACHES = 4
 
 
-class RowCache:
-    """Rows and repeat indexes by digest.
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+_Value = TypeVar("_Value", bound=_Sized)
+
+
+class Kept(Generic[_Value]):
+    """Values by digest; None is kept too, where there is known to be no value.
 
     Args:
-        most_bytes: Bytes of rows to keep; the longest unused go first.
+        most_bytes: Bytes of values to keep; the longest unused go first.
     """
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._rows: OrderedDict[bytes, TokenRow] = OrderedDict()
-        self._indexes: OrderedDict[bytes, RepeatIndex | None] = OrderedDict()
+        self._values: OrderedDict[bytes, _Value | None] = OrderedDict()
         self._held = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._values)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by rows."""
+        """Bytes held."""
         return self._held
 
-    def row(self, digest: bytes) -> TokenRow | None:
-        """The row of an expression."""
+    def get(self, digest: bytes) -> tuple[bool, _Value | None]:
+        """Whether the digest is known, and its value."""
         with self._lock:
-            row = self._rows.get(digest)
-            if row is not None:
-                self._rows.move_to_end(digest)
-            return row
+            if digest not in self._values:
+                return False, None
+            self._values.move_to_end(digest)
+            return True, self._values[digest]
 
-    def keep(self, digest: bytes, row: TokenRow) -> None:
-        """Keep a row."""
+    def keep(self, digest: bytes, value: _Value | None) -> None:
+        """Keep a value, or that there is none."""
         with self._lock:
-            if digest in self._rows:
+            if digest in self._values:
                 return
-            self._rows[digest] = row
-            self._held += row.nbytes
+            self._values[digest] = value
+            self._held += _size(value)
             while self._held > self._most_bytes:
-                self._held -= self._rows.popitem(last=False)[1].nbytes
+                self._held -= _size(self._values.popitem(last=False)[1])
 
-    def index(self, digest: bytes) -> tuple[bool, RepeatIndex | None]:
-        """Whether the items of a digest are known, and their index, if they have one."""
-        with self._lock:
-            return digest in self._indexes, self._indexes.get(digest)
 
-    def keep_index(self, digest: bytes, index: RepeatIndex | None) -> None:
-        """Keep an index, or that there is none."""
-        with self._lock:
-            self._indexes[digest] = index
-            while len(self._indexes) > _MOST_INDEXES:
-                self._indexes.popitem(last=False)
+def _size(value: _Sized | None) -> int:
+    return 200 + (0 if value is None else value.nbytes)  # with the entry itself
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._rows.clear()
-            self._indexes.clear()
-            self._held = 0
+
+class RowCache:
+    """Everything that is kept of one vocabulary.
+
+    Attributes:
+        rows: Masks of expressions.
+        indexes: Repeat indexes of items.
+        parts: What beginnings of expressions cover.
+    """
+
+    def __init__(self) -> None:
+        self.rows: Kept[TokenRow] = Kept(48 << 20)
+        self.indexes: Kept[RepeatIndex] = Kept(48 << 20)
+        self.parts: Kept[Part] = Kept(16 << 20)
 
 
 _CACHES: OrderedDict[str, RowCache] = OrderedDict()
 _CACHES_LOCK = threading.Lock()
-_MOST_CACHES = 4
 
 
 def cache_of(vocabulary: Vocabulary) -> RowCache:

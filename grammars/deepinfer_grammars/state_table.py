@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from .byte_classes import byte_classes
 from .byte_step import byte_step
-from .derivative import moves
+from .derivative import Moves, moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge
 from .grammar import Grammar, too_deep
-from .node import ALL_BYTES, Node
+from .node import ALL_BYTES, Kind, Node
 
 DEAD = 0
 UNKNOWN = -1
@@ -37,6 +37,7 @@ class StateTable:
         transitions: int32 [capacity, classes]; 0 where no byte of the class may follow, -1 where
             that is not known yet.
         fewest: int32 [capacity]; fewest bytes to the end of a match, for states.
+        accepting: uint8 [capacity]; 1 where the text so far is a match.
         class_of: uint8 [256] from byte to class.
         representative: A byte of each class.
         nodes: The expression of each state; state 0 is dead.
@@ -56,6 +57,7 @@ class StateTable:
         classes = len(self.representative)
         self.transitions: NDArray[np.int32] = np.full((64, classes), UNKNOWN, np.int32)
         self.fewest: NDArray[np.int32] = np.full(64, FAR, np.int32)
+        self.accepting: NDArray[np.uint8] = np.zeros(64, np.uint8)
         self.transitions[DEAD] = DEAD
         self._row = np.zeros(classes, np.int32)
         self._expanded: set[int] = {DEAD}
@@ -68,7 +70,7 @@ class StateTable:
     @property
     def nbytes(self) -> int:
         """Bytes held by the tables."""
-        return self.transitions.nbytes + self.fewest.nbytes
+        return self.transitions.nbytes + self.fewest.nbytes + self.accepting.nbytes
 
     def intern(self, node: Node) -> int:
         """The state of an expression; `DEAD` if no match can be reached from it.
@@ -97,6 +99,7 @@ class StateTable:
         self.nodes.append(node)
         self._state_of[node] = state
         self.fewest[state] = min(distance, FAR)
+        self.accepting[state] = bool(node.nullable)
         return state
 
     def _grow(self) -> None:
@@ -105,7 +108,9 @@ class StateTable:
         transitions[: len(self.transitions)] = self.transitions
         fewest = np.full(size, FAR, np.int32)
         fewest[: len(self.fewest)] = self.fewest
-        self.transitions, self.fewest = transitions, fewest
+        accepting = np.zeros(size, np.uint8)
+        accepting[: len(self.accepting)] = self.accepting
+        self.transitions, self.fewest, self.accepting = transitions, fewest, accepting
 
     def expand(self, states: Iterable[int]) -> None:
         """Fill the transition rows of the states.
@@ -126,10 +131,12 @@ class StateTable:
             self._expanded.add(state)
 
     def _following(self, node: Node) -> list[tuple[int | NDArray[np.intp], int]]:
-        try:
-            following = moves(self._grammar.pool, node)
-        except RecursionError:
-            raise too_deep(self._grammar.kind) from None
+        following = self._plain_choice(node)
+        if following is None:
+            try:
+                following = moves(self._grammar.pool, node)
+            except RecursionError:
+                raise too_deep(self._grammar.kind) from None
         pairs = []
         for mask, target in following:
             usable = mask & self._alphabet
@@ -138,6 +145,24 @@ class StateTable:
                 if after != DEAD:
                     pairs.append((self._columns(usable), after))
         return pairs
+
+    def _plain_choice(self, node: Node) -> Moves | None:
+        """The derivative of a choice by its next byte, as in a list of words; None for others."""
+        if node.moves is not None:
+            return node.moves
+        covered = 0
+        following = []
+        for part in node.parts if node.kind is Kind.ALT else (node,):
+            head, tail = part, self._grammar.pool.epsilon
+            if part.kind is Kind.SEQ:
+                head, tail = part.head, part.tail
+            if head.kind is Kind.EPSILON:
+                continue
+            if head.kind is not Kind.BYTES or head.mask & covered:
+                return None
+            covered |= head.mask
+            following.append((head.mask, tail))
+        return tuple(following)
 
     def _columns(self, mask: int) -> int | NDArray[np.intp]:
         """The classes within a mask; a plain int if there is one, which indexes faster."""

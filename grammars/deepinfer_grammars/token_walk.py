@@ -9,6 +9,8 @@ Not thread-safe: callers hold the grammar's lock.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +18,15 @@ from .digest import Digests
 from .distance import UNREACHABLE
 from .expr import Pool
 from .first_bytes import FirstBytes
-from .lookahead import is_narrow, shorten
+from .lookahead import Lookahead, is_narrow
 from .node import Kind, Node
 from .repeat_index import RepeatIndex, repeat_index
 from .row_cache import cache_of
 from .state_table import DEAD, StateTable
 from .token_row import TokenRow
-from .trie_walk import farthest, follow, set_bits, walk, walk_beside
+from .trie_walk import farthest, follow, set_bits
 from .vocabulary import Vocabulary
+from .vocabulary_walk import NOTHING, ROOT, Part, VocabularyWalk
 from .word_list import words_of
 
 Int32 = NDArray[np.int32]
@@ -31,7 +34,27 @@ Int32 = NDArray[np.int32]
 _MOST_BRANCHES = 256
 _MOST_PARTS = 64
 _FEW_BYTES = 4
-_ROOT = 0
+_FEW_EXITS = 8
+_LONGEST_STEP = 16  # bytes of a literal to look at before asking whether any token is as long
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Tokens of some branches: int32 arrays, rows, and the largest distance behind a token."""
+
+    tokens: list[Int32]
+    rows: list[TokenRow]
+    farthest: int
+
+    def add(self, other: _Gathered) -> None:
+        self.tokens += other.tokens
+        self.rows += other.rows
+        self.farthest = max(self.farthest, other.farthest)
+
+    def walked(self, tokens: Int32, ends: Int32, table: StateTable) -> None:
+        """Take in tokens with the states behind them."""
+        self.tokens.append(tokens)
+        self.farthest = max(self.farthest, farthest(ends, table.fewest))
 
 
 class TokenWalk:
@@ -53,13 +76,14 @@ class TokenWalk:
         self._cache = cache_of(vocabulary)
         self._digests = Digests(pool)
         self._first = FirstBytes(pool)
+        self._lookahead = Lookahead(pool, table.distance, vocabulary.longest)
         self.rows: dict[Node, TokenRow] = {}
+        self._parts: dict[tuple[Node, int], Part | None] = {}
+        self._sequences: dict[tuple[Node, Node], Node] = {}
+        self._literals: dict[Node, _Gathered | None] = {}
         self._making: set[Node] = set()
         self._indexes: dict[Node, RepeatIndex | None] = {}
-        self._stacks = np.zeros((2, vocabulary.longest + 1), np.int32)
-        self._tokens_by_class = np.bincount(
-            table.class_of, vocabulary.tokens_by_byte, len(table.representative)
-        )
+        self._walk = VocabularyWalk(table, vocabulary)
 
     @property
     def nbytes(self) -> int:
@@ -72,99 +96,151 @@ class TokenWalk:
 
     def tokens(self, state: int) -> tuple[Int32, Int32]:
         """All tokens that fit after `state`, and the state behind each; int32 [n] both."""
-        return self._walk(self._below(_ROOT, state))
+        return self._walk.tokens([ROOT], state)
 
     # -- along the structure ------------------------------------------------------------------
 
     def _row(self, node: Node) -> tuple[TokenRow, int]:
         """The mask of an expression, and the distance to add to the row's farthest."""
-        key, extra = self._seen(node)
+        key, extra = self._lookahead(node)
         row = self.rows.get(key)
         if row is None:
-            # What few tokens fit into is found faster than its digest is made.
-            digest = None if is_narrow(key) else self._digests(key)
-            row = self._cache.row(digest) if digest else None
-            if row is None:
-                self._making.add(key)
-                try:
-                    row = self._made(key)
-                finally:
-                    self._making.discard(key)
-                if digest:
-                    self._cache.keep(digest, row)
-            self.rows[key] = row
+            self._making.add(key)
+            try:
+                row = self.rows[key] = self._made(key)
+            finally:
+                self._making.discard(key)
         return row, extra
-
-    def _seen(self, node: Node) -> tuple[Node, int]:
-        """What a token can see of an expression, and the distance of the rest."""
-        return shorten(self._pool, self._table.distance, node, self._vocabulary.longest)
 
     def _is_open(self, node: Node) -> bool:
         """Whether the row of an expression is just being made, and cannot be a part of others."""
-        return self._seen(node)[0] in self._making
+        return self._lookahead(node)[0] in self._making
 
     def _made(self, key: Node) -> TokenRow:
-        if self._table.distance.composes:
-            row = self._wide_row(key) or self._union_row(key)
-            if row is not None:
-                return row
-        return self._walked_row(key)
-
-    def _wide_row(self, key: Node) -> TokenRow | None:
-        """The row of what repeats characters, without a walk of the whole trie."""
         head = key.head if key.kind is Kind.SEQ else key
-        if head.kind is Kind.REPEAT:
-            return self._repeat_row(key)
-        return self._excluding_row(key) if head.kind is Kind.AND else None
+        row = None
+        if self._table.distance.composes:
+            if head.kind is Kind.REPEAT:
+                row = self._repeat_row(key)
+            elif head.kind is Kind.AND:
+                row = self._excluding_row(key)
+            row = row or self._union_row(key)
+        if row is None:
+            # Only a walk takes longer than the digest.
+            digest = self._digests(key)
+            row = self._cache.rows.get(digest)[1] if digest else None
+            if row is None:
+                row = self._walked_row(key)
+                if digest:
+                    self._cache.rows.keep(digest, row)
+        return row
 
     def _union_row(self, key: Node) -> TokenRow | None:
-        """The row of a choice from its branches; None if they do not fall apart.
+        """The row of a choice from its branches; None if it does not fall apart."""
+        gathered = self._gathered([(key, ROOT)])
+        if gathered is None:
+            return None
+        end = bool(key.nullable)
+        tokens = np.concatenate(gathered.tokens) if gathered.tokens else NOTHING
+        return TokenRow.union(self._vocabulary, gathered.rows, tokens, gathered.farthest, end=end)
 
-        Works on pairs of an expression and the trie node from which it has to be matched.
-        """
+    def _gathered(self, stack: list[tuple[Node, int]]) -> _Gathered | None:
+        """The tokens of branches: expressions, and the trie nodes from which they have to match."""
         pool, distance = self._pool, self._table.distance
-        found: list[Int32] = []
-        bases: list[TokenRow] = []
-        far = 0
-        stack = [(key, _ROOT)]
+        found = _Gathered([], [], 0)
         seen = set(stack)
         while stack:
             node, at = stack.pop()
-            least = distance(node)
-            if least >= UNREACHABLE or node.kind is Kind.EPSILON:
+            if distance(node) >= UNREACHABLE or node.kind is Kind.EPSILON:
                 continue
             if len(seen) > _MOST_BRANCHES:
                 return None
             head, tail = (node.head, node.tail) if node.kind is Kind.SEQ else (node, pool.epsilon)
             following: list[tuple[Node, int]] = []
             if is_narrow(head):
-                tokens, following = self._along(node, at)
-                found.append(tokens)
-                far = max(far, least - 1)
+                if at == ROOT:
+                    literal = self._literal(node)
+                    if literal is None:
+                        return None
+                    found.add(literal)
+                else:
+                    following = self._along(node, at, found)
+            elif tail.kind is not Kind.EPSILON and (part := self._part(head, at)) is not None:
+                following = self._through(head, tail, at, part, found)
             elif head.kind is Kind.ALT and len(head.parts) <= _MOST_PARTS:
-                following = [(pool.seq(part, tail), at) for part in head.parts]
+                following = [(self._joined(part, tail), at) for part in head.parts]
             elif head.kind is Kind.REF:
-                following = [(pool.seq(pool.body(head), tail), at)]
+                following = [(self._joined(pool.body(head), tail), at)]
             elif head.kind is Kind.REPEAT and self._unfolds(head):
                 following = [(self._unfolded(head, tail), at)]
                 if head.low == 0:
                     following.append((tail, at))
-            elif at == _ROOT and self._is_open(node):
+            elif at != ROOT:
+                found.walked(*self._walk.tokens([at], self._table.intern(node)), self._table)
+            elif self._is_open(node):
                 return None
-            elif at == _ROOT:
-                row, extra = self._row(node)
-                bases.append(row)
-                far = max(far, row.farthest + extra)
             else:
-                tokens, ends = self._walk(self._below(at, self._table.intern(node)))
-                found.append(tokens)
-                far = max(far, farthest(ends, self._table.fewest))
+                row, extra = self._row(node)
+                found.rows.append(row)
+                found.farthest = max(found.farthest, row.farthest + extra)
             for branch in following:
                 if branch not in seen:
                     seen.add(branch)
                     stack.append(branch)
-        tokens = np.concatenate(found) if found else np.zeros(0, np.int32)
-        return TokenRow.union(self._vocabulary, bases, tokens, far, end=bool(key.nullable))
+        return found
+
+    def _joined(self, head: Node, tail: Node) -> Node:
+        """The sequence of two expressions; kept, because long ones take a while to write."""
+        joined = self._sequences.get((head, tail))
+        if joined is None:
+            joined = self._sequences[head, tail] = self._pool.seq(head, tail)
+        return joined
+
+    def _literal(self, node: Node) -> _Gathered | None:
+        """The tokens of a branch with a literal beginning; it comes back in many choices."""
+        if node not in self._literals:
+            found = _Gathered([], [], 0)
+            rest = self._gathered(self._along(node, ROOT, found))
+            if rest is not None:
+                found.add(rest)
+                found = _Gathered([np.concatenate(found.tokens)], [], found.farthest)
+            self._literals[node] = found if rest is not None else None
+        return self._literals[node]
+
+    def _through(
+        self, head: Node, tail: Node, at: int, part: Part, found: _Gathered
+    ) -> list[tuple[Node, int]]:
+        """Take in a beginning, and what follows it; the branches that are left to follow."""
+        found.tokens.append(part.tokens)
+        found.farthest = max(found.farthest, part.farthest + self._table.distance(tail))
+        exits = part.exits.tolist()
+        if head.nullable:
+            exits.append(at)
+        if len(exits) <= _FEW_EXITS:
+            return [(tail, node) for node in exits]
+        after = self._table.intern(tail)
+        if after != DEAD:
+            found.walked(*self._walk.tokens(exits, after), self._table)
+        return []
+
+    def _part(self, head: Node, at: int) -> Part | None:
+        """What of the trie a beginning covers by itself; the same whatever follows it.
+
+        None for repeats, which are complete in too many places, and for choices that fall apart.
+        """
+        if head.kind is Kind.REPEAT or (head.kind is Kind.ALT and len(head.parts) <= _MOST_PARTS):
+            return None
+        if (head, at) not in self._parts:
+            # The rule of a value comes back in many places; other beginnings do not.
+            digest = self._digests(head) if head.kind is Kind.REF or at == ROOT else None
+            name = digest + at.to_bytes(4, "little") if digest else b""
+            known, part = self._cache.parts.get(name) if digest else (False, None)
+            if not known:
+                part = self._walk.part(head, at)
+                if digest:
+                    self._cache.parts.keep(name, part)
+            self._parts[head, at] = part
+        return self._parts[head, at]
 
     def _unfolded(self, repeat: Node, tail: Node) -> Node:
         """At least one item of a repeat."""
@@ -177,30 +253,30 @@ class TokenWalk:
         item = repeat.head
         return item.kind is not Kind.BYTES and self._first(item).bit_count() <= _FEW_BYTES
 
-    def _along(self, node: Node, at: int) -> tuple[Int32, list[tuple[Node, int]]]:
-        """Tokens that end within a literal beginning, and what follows it, and where."""
+    def _along(self, node: Node, at: int, found: _Gathered) -> list[tuple[Node, int]]:
+        """Take in the tokens within a literal beginning; what follows it, and where."""
         trie, pool = self._vocabulary.preorder, self._pool
+        found.farthest = max(found.farthest, self._table.distance(node) - 1)
         text = bytearray()
-        while True:
-            head, tail = (node.head, node.tail) if node.kind is Kind.SEQ else (node, pool.epsilon)
-            if head.kind is not Kind.BYTES or head.mask & (head.mask - 1):
-                break
+        head, tail = (node.head, node.tail) if node.kind is Kind.SEQ else (node, pool.epsilon)
+        while head.kind is Kind.BYTES and not head.mask & (head.mask - 1):
             text.append(head.mask.bit_length() - 1)
             node = tail
-        if text:
-            tokens = np.empty(len(text), np.int32)
-            count, end = follow(trie, at, np.frombuffer(text, np.uint8), tokens)
-            return tokens[:count], [(node, end)] if end >= 0 else []
-        found = []
+            if len(text) == _LONGEST_STEP:
+                break
+            head, tail = (node.head, node.tail) if node.kind is Kind.SEQ else (node, pool.epsilon)
+        steps = [(text, node)]
+        if not text:
+            usable = head.mask & self._vocabulary.alphabet
+            steps = [(bytearray((b,)), tail) for b in range(256) if usable >> b & 1]
         following = []
-        for byte in range(256):
-            if head.mask & self._vocabulary.alphabet & (1 << byte):
-                tokens = np.empty(1, np.int32)
-                count, end = follow(trie, at, np.array([byte], np.uint8), tokens)
-                found.append(tokens[:count])
-                if end >= 0:
-                    following.append((tail, end))
-        return np.concatenate(found) if found else np.zeros(0, np.int32), following
+        for step, rest in steps:
+            tokens = np.empty(len(step), np.int32)
+            count, end = follow(trie, at, np.frombuffer(step, np.uint8), tokens)
+            found.tokens.append(tokens[:count])
+            if end >= 0:
+                following.append((rest, end))
+        return following
 
     def _repeat_row(self, key: Node) -> TokenRow | None:
         """The mask of a counted repeat of items and what follows it.
@@ -221,10 +297,7 @@ class TokenWalk:
         state = table.intern(tail)
         nodes = index.leaving(first, repeat.low, repeat.high)
         if state != DEAD and len(nodes):
-            ends = vocabulary.preorder.end[nodes]
-            tokens, behind = self._walk(
-                np.stack((nodes, ends, np.full(len(nodes), state, np.int32)), axis=1)
-            )
+            tokens, behind = self._walk.entering(nodes, state)
             set_bits(words, tokens, vocabulary.twins)
             most = max(most, farthest(behind, table.fewest))
         if key.nullable:
@@ -234,11 +307,11 @@ class TokenWalk:
     def _index(self, item: Node) -> RepeatIndex | None:
         if item not in self._indexes:
             digest = self._digests(item)
-            known, index = self._cache.index(digest) if digest else (False, None)
+            known, index = self._cache.indexes.get(digest) if digest else (False, None)
             if not known:
                 index = repeat_index(self._pool, self._table, self._vocabulary, item)
                 if digest:
-                    self._cache.keep_index(digest, index)
+                    self._cache.indexes.keep(digest, index)
             self._indexes[item] = index
         return self._indexes[item]
 
@@ -260,10 +333,10 @@ class TokenWalk:
             return None
         again = table.intern(pool.repeat(repeats[0].head, 0))
         first = self._first(tail)
-        minus = [np.zeros(0, np.int32)]
+        minus = [NOTHING]
         scratch = np.empty(max(map(len, words), default=0), np.int32)
         for word in words:
-            _, node = follow(trie, _ROOT, np.frombuffer(word, np.uint8), scratch)
+            _, node = follow(trie, ROOT, np.frombuffer(word, np.uint8), scratch)
             if node < 0 or table.walk(again, word) != again:
                 continue  # no token goes that far, or that is no sequence of whole items
             child = node + 1
@@ -275,76 +348,21 @@ class TokenWalk:
         row, extra = self._row(pool.seq(repeats[0], tail))
         # To get away from the excluded texts takes an item for each of them at most.
         far = row.farthest + extra + (len(words) + 1) * table.distance(repeats[0].head)
-        return row.beside(far, np.zeros(0, np.int32), np.concatenate(minus))
-
-    # -- walks --------------------------------------------------------------------------------
+        return row.beside(far, NOTHING, np.concatenate(minus))
 
     def _walked_row(self, key: Node) -> TokenRow:
-        state = self._table.intern(key)
+        """The mask of an expression from a walk of the whole trie, or of where it is special."""
+        state, vocabulary, nodes = self._table.intern(key), self._vocabulary, self._table.nodes
         end = bool(key.nullable)
-        base = self._similar(state)
-        if base != DEAD:
-            return self._row_beside(state, base, end=end)
-        tokens, behind = self.tokens(state)
-        return TokenRow.of_tokens(self._vocabulary, tokens, behind, self._table.fewest, end=end)
-
-    def _similar(self, state: int) -> int:
-        """A state that most tokens lead to at once and then stay in, or `DEAD`."""
-        likely = self._most_likely(state)
-        if likely in (DEAD, state) or self._most_likely(likely) != likely:
-            return DEAD
-        return DEAD if self._is_open(self._table.nodes[likely]) else likely
-
-    def _most_likely(self, state: int) -> int:
-        """Where the bytes lead with which most tokens begin; `DEAD` if few fit."""
-        table = self._table
-        table.expand((state,))
-        tokens = np.bincount(table.transitions[state], self._tokens_by_class)
-        tokens[DEAD] = 0
-        best = int(tokens.argmax())
-        return best if tokens[best] > self._vocabulary.size // 8 else DEAD
-
-    def _row_beside(self, state: int, other: int, *, end: bool) -> TokenRow:
-        """The row of a state from that of another, by walking where they differ only."""
-        table, vocabulary, scratch = self._table, self._vocabulary, self._vocabulary.scratch()
+        other = self._walk.similar(state)
+        if other == DEAD or self._is_open(nodes[other]):
+            tokens, behind = self.tokens(state)
+            return TokenRow.of_tokens(vocabulary, tokens, behind, self._table.fewest, end=end)
         row, extra = self.row(other)
-        work = np.array([[1, len(vocabulary.preorder.byte), state, other]], np.int32)
-        found = lost = 0
-        far = row.farthest + extra
-        while len(work):
-            found_now, lost_now, far, waiting = walk_beside(
-                vocabulary.preorder, table.transitions, table.class_of, work, scratch.pairs,
-                self._stacks, table.fewest, scratch.tokens, scratch.minus, found, lost, far,
-            )  # fmt: skip
-            full = waiting < 0
-            aside = scratch.pairs if full else scratch.pairs[:waiting]
-            table.expand(dict.fromkeys(aside[:, 2:].ravel().tolist()))
-            if not full:
-                found, lost, work = found_now, lost_now, aside.copy()
-        plus, minus = scratch.tokens[:found].copy(), scratch.minus[:lost].copy()
-        other_end = bool(table.nodes[other].nullable)
+        plus, minus, far = self._walk.difference(state, other)
+        other_end = bool(nodes[other].nullable)
         if end and not other_end:
             plus = vocabulary.with_eos(plus)
         elif other_end and not end:
             minus = vocabulary.with_eos(minus)
-        return row.beside(far, plus, minus)
-
-    def _below(self, node: int, state: int) -> Int32:
-        """The work of walking everything below a trie node that was reached in a state."""
-        return np.array([[node + 1, self._vocabulary.preorder.end[node], state]], np.int32)
-
-    def _walk(self, work: Int32) -> tuple[Int32, Int32]:
-        """Tokens within ranges of the trie: int32 [n, 3] of first node, end, state before it."""
-        table, trie, scratch = self._table, self._vocabulary.preorder, self._vocabulary.scratch()
-        found = 0
-        while len(work):
-            found_now, waiting = walk(
-                trie, table.transitions, table.class_of, work, scratch.pending, self._stacks[0],
-                scratch.tokens, scratch.ends, found,
-            )  # fmt: skip
-            full = waiting < 0
-            aside = scratch.pending if full else scratch.pending[:waiting]
-            table.expand(dict.fromkeys(aside[:, 2].tolist()))
-            if not full:  # else the same places again, with more states known
-                found, work = found_now, aside.copy()
-        return scratch.tokens[:found].copy(), scratch.ends[:found].copy()
+        return row.beside(max(far, row.farthest + extra), plus, minus)

@@ -78,8 +78,11 @@ def walk(
     tokens: Int32,
     ends: Int32,
     found: int,
-) -> tuple[int, int]:
-    """Collect the tokens that fit.
+    accepting: NDArray[np.uint8],
+    exits: Int32,
+    left: int,
+) -> tuple[int, int, int]:
+    """Collect the tokens that fit, and the places where a match is complete.
 
     Args:
         trie: The fields of a `Preorder`.
@@ -91,12 +94,17 @@ def walk(
         tokens: int32 [tokens]; output.
         ends: int32 [tokens]; output, the state behind each token.
         found: Tokens already in `tokens`.
+        accepting: uint8 [states]; 1 where a match is complete.
+        exits: int32 [k]; output: nodes in such states; of length 0 if they are not asked for.
+        left: Nodes already in `exits`.
 
     Returns:
-        The number of tokens, and of pending places; -1 if those did not fit.
+        The numbers of tokens, of exits (-1 if they did not fit), and of pending places (-1 if they
+        did not fit).
     """
     byte, depth, end, parent_end, token = trie
     waiting = 0
+    asked = len(exits) > 0
     for item in range(len(work)):
         node = work[item, 0]
         stop = work[item, 1]
@@ -112,19 +120,24 @@ def walk(
                     tokens[found] = token[node]
                     ends[found] = state
                     found += 1
+                if asked and accepting[state]:
+                    if left == len(exits):
+                        return found, -1, 0
+                    exits[left] = node
+                    left += 1
                 node += 1
             elif state == 0:
                 node = end[node]
             else:
                 if waiting == len(pending):
-                    return found, -1
+                    return found, left, -1
                 after = min(parent_end[node], stop)
                 pending[waiting, 0] = node
                 pending[waiting, 1] = after
                 pending[waiting, 2] = stack[level - 1]
                 waiting += 1
                 node = after
-    return found, waiting
+    return found, left, waiting
 
 
 @compiled(__file__)
@@ -339,7 +352,7 @@ def prepare(trie: Preorder, twins: Int32) -> None:
     pair, nothing = np.zeros((1, 2), np.int32), np.zeros(0, np.uint8)
     walk(
         trie, table, class_of, np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int32), stacks[0],
-        ids, ids, 0,
+        ids, ids, 0, nothing, ids, 0,
     )  # fmt: skip
     walk_beside(
         trie, table, class_of, np.zeros((1, 4), np.int32), np.zeros((1, 4), np.int32), stacks,

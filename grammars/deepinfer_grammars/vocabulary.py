@@ -29,6 +29,7 @@ class Scratch:
         ends: int32 [tokens].
         minus: int32 [tokens].
         pending: int32 [4096, 3].
+        exits: int32 [4096]; nodes where a match is complete.
         pairs: int32 [4096, 4]; pending places of a walk of two states.
     """
 
@@ -37,6 +38,7 @@ class Scratch:
         self.ends: NDArray[np.int32] = np.empty(tokens, np.int32)
         self.minus: NDArray[np.int32] = np.empty(tokens, np.int32)
         self.pending: NDArray[np.int32] = np.empty((_PENDING, 3), np.int32)
+        self.exits: NDArray[np.int32] = np.empty(_PENDING, np.int32)
         self.pairs: NDArray[np.int32] = np.empty((_PENDING, 4), np.int32)
 
 
@@ -64,6 +66,7 @@ class Vocabulary:
         twins: int32 [pairs, 2]; (token in `token_at`, another id with the same bytes).
         tokens_by_byte: int64 [256]; number of text tokens that begin with each byte.
         preorder: The same trie with its nodes in preorder, for walks.
+        tokens_before: int64 [nodes + 1]; tokens at the nodes before each, in preorder.
         digest: Hash of all of the above, to key caches.
 
     Raises:
@@ -90,6 +93,9 @@ class Vocabulary:
         self._build_trie(by_bytes)
         self.preorder = Preorder(
             *preorder(self.node_byte, self.child_start, self.child_count, self.token_at)
+        )
+        self.tokens_before: NDArray[np.int64] = np.concatenate(
+            (np.zeros(1, np.int64), np.cumsum(self.preorder.token >= 0))
         )
         prepare(self.preorder, self.twins)
         self.eos_words = np.zeros(self.words, np.uint32)
