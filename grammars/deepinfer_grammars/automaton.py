@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .distance import UNREACHABLE
 from .errors import EmptyConstraint
 from .grammar import Grammar
+from .limits import Limits, current_limits
 from .state_table import DEAD, UNKNOWN, StateTable
 from .token_distance import TokenDistance
 from .token_row import TokenRow
@@ -43,32 +44,33 @@ class TokenAutomaton:
     Args:
         grammar: A compiled grammar.
         vocabulary: The tokenizer's vocabulary.
-        max_states: Most states to intern before giving up.
+        limits: Most states and bytes; those of the context if left out.
 
     Attributes:
         table: The byte automaton behind it, with its transitions; guarded by the grammar's lock.
 
     Raises:
         EmptyConstraint: No text of the grammar can be written with this vocabulary.
-        ConstraintTooLarge: `max_states` was reached.
+        ConstraintTooLarge: A limit was reached.
     """
 
     def __init__(
-        self, grammar: Grammar, vocabulary: Vocabulary, *, max_states: int = 1_000_000
+        self, grammar: Grammar, vocabulary: Vocabulary, *, limits: Limits | None = None
     ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.vocab_size = vocabulary.size
         self._lock = grammar.lock
+        limits = limits or current_limits()
         with self._lock:
-            self.table = StateTable(grammar, vocabulary.alphabet, max_states)
+            self.table = StateTable(grammar, vocabulary.alphabet, limits)
             if self.table.distance(grammar.root) >= UNREACHABLE:
                 raise EmptyConstraint(
                     "no text of this constraint can be written with this vocabulary",
                     hint="The vocabulary lacks single bytes that the constraint needs",
                 )
             self.start = self.table.intern(grammar.root)
-            self._walk = TokenWalk(grammar.pool, self.table, vocabulary)
+            self._walk = TokenWalk(grammar.pool, self.table, vocabulary, limits)
             self._row_of: dict[int, tuple[TokenRow, int]] = {}
             self._tokens_left = TokenDistance(vocabulary, self.table)
             self._narrowed: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = (

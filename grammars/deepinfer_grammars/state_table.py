@@ -17,6 +17,7 @@ from .derivative import Moves, moves
 from .distance import UNREACHABLE, Distance
 from .errors import ConstraintTooLarge
 from .grammar import Grammar, too_deep
+from .limits import Limits
 from .node import ALL_BYTES, Kind, Node
 
 DEAD = 0
@@ -30,7 +31,7 @@ class StateTable:
     Args:
         grammar: A compiled grammar.
         alphabet: 256-bit mask of the bytes that may be used.
-        max_states: Most states to intern before giving up.
+        limits: Most states and bytes before giving up.
 
     Attributes:
         distance: Fewest bytes to the end of a match, for expressions.
@@ -43,10 +44,10 @@ class StateTable:
         nodes: The expression of each state; state 0 is dead.
     """
 
-    def __init__(self, grammar: Grammar, alphabet: int, max_states: int) -> None:
+    def __init__(self, grammar: Grammar, alphabet: int, limits: Limits) -> None:
         self._grammar = grammar
         self._alphabet = alphabet
-        self._max_states = max_states
+        self._limits = limits
         self.distance = (
             grammar.distance if alphabet == ALL_BYTES else Distance(grammar.pool, alphabet)
         )
@@ -89,9 +90,9 @@ class StateTable:
             self._state_of[node] = DEAD
             return DEAD
         state = len(self.nodes)
-        if state >= self._max_states:
+        if state >= self._limits.max_states:
             raise ConstraintTooLarge(
-                f"the constraint needs more than {self._max_states} states",
+                f"the constraint needs more than {self._limits.max_states} states",
                 hint="Bound the lengths of strings and arrays, or simplify the constraint",
             )
         if state >= len(self.transitions):
@@ -104,6 +105,11 @@ class StateTable:
 
     def _grow(self) -> None:
         size, classes = 2 * len(self.transitions), self.transitions.shape[1]
+        if 2 * self.nbytes > self._limits.max_bytes:
+            raise ConstraintTooLarge(
+                f"the tables of the constraint need more than {self._limits.max_bytes} bytes",
+                hint="Bound the lengths of strings and arrays, or simplify the constraint",
+            )
         transitions = np.full((size, classes), UNKNOWN, np.int32)
         transitions[: len(self.transitions)] = self.transitions
         fewest = np.full(size, FAR, np.int32)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from .digest import Digests
 from .distance import UNREACHABLE
+from .errors import ConstraintTooLarge
 from .expr import Pool
 from .first_bytes import FirstBytes
+from .limits import Limits
 from .lookahead import Lookahead, is_narrow
 from .node import Kind, Node
 from .repeat_index import RepeatIndex, repeat_index
@@ -64,12 +66,16 @@ class TokenWalk:
         pool: The grammar's expressions.
         table: The grammar's states.
         vocabulary: The vocabulary.
+        limits: Most bytes of masks.
 
     Attributes:
         rows: Masks by expression, as far as a token can see it.
+        nbytes: Bytes held by them.
     """
 
-    def __init__(self, pool: Pool, table: StateTable, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, pool: Pool, table: StateTable, vocabulary: Vocabulary, limits: Limits
+    ) -> None:
         self._pool = pool
         self._table = table
         self._vocabulary = vocabulary
@@ -78,17 +84,14 @@ class TokenWalk:
         self._first = FirstBytes(pool)
         self._lookahead = Lookahead(pool, table.distance, vocabulary.longest)
         self.rows: dict[Node, TokenRow] = {}
+        self._limits = limits
+        self.nbytes = 0
         self._parts: dict[tuple[Node, int], Part | None] = {}
         self._sequences: dict[tuple[Node, Node], Node] = {}
         self._literals: dict[Node, _Gathered | None] = {}
         self._making: set[Node] = set()
         self._indexes: dict[Node, RepeatIndex | None] = {}
         self._walk = VocabularyWalk(table, vocabulary)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by masks."""
-        return sum(row.nbytes for row in self.rows.values())
 
     def row(self, state: int) -> tuple[TokenRow, int]:
         """The mask of a state, and the distance (bytes) to add to the row's farthest."""
@@ -110,6 +113,12 @@ class TokenWalk:
                 row = self.rows[key] = self._made(key)
             finally:
                 self._making.discard(key)
+            self.nbytes += row.nbytes
+            if self.nbytes > self._limits.max_bytes:
+                raise ConstraintTooLarge(
+                    f"the masks of the constraint need more than {self._limits.max_bytes} bytes",
+                    hint="Bound the lengths of strings and arrays, or simplify the constraint",
+                )
         return row, extra
 
     def _is_open(self, node: Node) -> bool:
