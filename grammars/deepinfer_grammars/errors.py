@@ -4,7 +4,8 @@
     ├── InvalidConstraint     the pattern, schema or grammar text is malformed
     ├── SchemaNotSupported    well-formed, but cannot be enforced; nothing is dropped in silence
     ├── EmptyConstraint       well-formed, but no text can satisfy it
-    └── ConstraintTooLarge    a limit on states, bytes or nesting was reached
+    ├── ConstraintTooLarge    a limit on states, bytes, time or nesting was reached
+    └── ConstraintCancelled   compiling it was cancelled
 
 Each carries the place (`pointer` into a JSON Schema or `position` in a pattern) and a `hint`.
 """
@@ -58,3 +59,7 @@ class EmptyConstraint(GrammarError):
 
 class ConstraintTooLarge(GrammarError):
     """A limit on states, bytes or nesting was reached while compiling or expanding."""
+
+
+class ConstraintCancelled(GrammarError):
+    """Compiling the constraint was cancelled."""

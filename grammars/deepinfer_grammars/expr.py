@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from .errors import EmptyConstraint
+from .limits import Budget, current_limits
 from .node import ALL_BYTES, Kind, Node
 
 
@@ -41,6 +42,7 @@ class Pool:
     """
 
     def __init__(self) -> None:
+        self.budget = Budget(current_limits())
         self.nodes: list[Node] = []
         self.memo: dict[tuple[object, ...], Node] = {}
         self._interned: dict[tuple[object, ...], Node] = {}
@@ -55,7 +57,10 @@ class Pool:
         self.anything.nullable = True
 
     def _make(self, key: tuple[object, ...], kind: Kind) -> Node:
-        node = Node(len(self.nodes), kind)
+        count = len(self.nodes)
+        if count >= self.budget.check_at:
+            self.budget.check(count)
+        node = Node(count, kind)
         self.nodes.append(node)
         self._interned[key] = node
         return node

@@ -39,6 +39,7 @@ class Grammar:
             finish_rules(self.pool, self.root)
             self._distance = Distance(self.pool)
             empty = self._distance(self.root) >= UNREACHABLE
+            self.pool.budget.compiled()
         except RecursionError:
             raise too_deep(kind) from None
         if empty:
