@@ -9,6 +9,7 @@ an A* search over derivatives with the composed bound as heuristic.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 from .derivative import moves
 from .errors import ConstraintTooLarge
@@ -40,6 +41,21 @@ class Distance:
         self._settled = False
         self._munch = any(node.kind is Kind.GREEDY for node in pool.nodes)
         self._settle_rules()
+
+    def known(self, nodes: Sequence[Node]) -> tuple[list[int], list[int]]:
+        """Distances of rules and, where they are known, of nodes (else -1), for `restored`."""
+        return self._rules, [self._composed.get(node, -1) for node in nodes]
+
+    @classmethod
+    def restored(cls, pool: Pool, known: tuple[list[int], list[int]]) -> Distance:
+        """The distances that were `known` of a pool's nodes and rules."""
+        bodies, pool.rule_bodies = pool.rule_bodies, []
+        distance = cls(pool)
+        pool.rule_bodies = bodies
+        distance._rules = known[0]
+        pairs = zip(pool.nodes, known[1], strict=True)
+        distance._composed = {node: value for node, value in pairs if value >= 0}
+        return distance
 
     @property
     def composes(self) -> bool:

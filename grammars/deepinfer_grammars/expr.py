@@ -65,6 +65,12 @@ class Pool:
         self._interned[key] = node
         return node
 
+    def adopt(self, interned: dict[tuple[object, ...], Node]) -> None:
+        """Take the nodes of another pool as they are; the first four are every pool's own."""
+        self._interned = interned
+        self.nodes = list(interned.values())
+        self.never, self.epsilon, self.tail_mark, self.anything = self.nodes[:4]
+
     # -- leaves -------------------------------------------------------------------------------
 
     def byte_set(self, mask: int) -> Node:

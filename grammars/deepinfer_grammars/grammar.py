@@ -24,6 +24,7 @@ class Grammar:
     Attributes:
         pool: The nodes and rules; guarded by `lock` once the grammar is shared.
         root: The start expression.
+        stored_as: Its name in a cache on disk, if it has one.
 
     Raises:
         GrammarError: The constraint is malformed, unsupported, too large, or matches nothing.
@@ -33,6 +34,7 @@ class Grammar:
         self.build = build
         self.kind = kind
         self.lock = threading.RLock()
+        self.stored_as: bytes | None = None
         self.pool = Pool()
         try:
             self.root = build(self.pool)
@@ -47,6 +49,21 @@ class Grammar:
                 f"no text satisfies this {kind} constraint",
                 hint="Look for bounds or patterns that contradict each other",
             )
+
+    @classmethod
+    def restored(
+        cls, build: Build, kind: str, root: Node, pool: Pool, distance: Distance
+    ) -> Grammar:
+        """A grammar whose expressions were compiled before."""
+        grammar = object.__new__(cls)
+        grammar.build = build
+        grammar.kind = kind
+        grammar.lock = threading.RLock()
+        grammar.pool = pool
+        grammar.root = root
+        grammar.stored_as = None
+        grammar._distance = distance
+        return grammar
 
     @property
     def distance(self) -> Distance:
