@@ -13,15 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .disk_cache import DiskCache
 from .distance import UNREACHABLE
 from .errors import EmptyConstraint
 from .grammar import Grammar
 from .limits import Limits, current_limits
 from .state_table import DEAD, UNKNOWN, StateTable
+from .stored_rows import read_row, write_row
 from .token_distance import TokenDistance
 from .token_row import TokenRow
 from .token_walk import TokenWalk
 from .vocabulary import Vocabulary
+from .vocabulary_walk import NOTHING
 
 _NARROWED_KEPT = 256
 
@@ -45,6 +48,7 @@ class TokenAutomaton:
         grammar: A compiled grammar.
         vocabulary: The tokenizer's vocabulary.
         limits: Most states and bytes; those of the context if left out.
+        cache: Where masks are kept on disk; nowhere if left out.
 
     Attributes:
         table: The byte automaton behind it, with its transitions; guarded by the grammar's lock.
@@ -55,12 +59,18 @@ class TokenAutomaton:
     """
 
     def __init__(
-        self, grammar: Grammar, vocabulary: Vocabulary, *, limits: Limits | None = None
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        *,
+        limits: Limits | None = None,
+        cache: DiskCache | None = None,
     ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.vocab_size = vocabulary.size
         self._lock = grammar.lock
+        self._cache = cache
         limits = limits or current_limits()
         with self._lock:
             self.table = StateTable(grammar, vocabulary.alphabet, limits)
@@ -153,9 +163,31 @@ class TokenAutomaton:
     def _row(self, state: int) -> tuple[TokenRow, int]:
         """The row of a state, and the largest distance behind its tokens."""
         with self._lock:
-            row, extra = self._walk.row(state)
-            known = self._row_of[state] = (row, row.farthest + extra)
-            return known
+            stored = self._stored_start() if state == self.start else None
+            if stored is None:
+                row, extra = self._walk.row(state)
+                stored = (row, row.farthest + extra)
+                self._store_start(state, *stored)
+            self._row_of[state] = stored
+            return stored
+
+    def _stored_start(self) -> tuple[TokenRow, int] | None:
+        """The first mask, which waits for the most states, from the cache."""
+        name = self._start_name()
+        data = self._cache.read(name) if self._cache is not None and name else None
+        if data is None:
+            return None
+        row = read_row(self.vocabulary, data)
+        return row, row.farthest
+
+    def _store_start(self, state: int, row: TokenRow, farthest: int) -> None:
+        name = self._start_name()
+        if self._cache is not None and name and state == self.start:
+            self._cache.write(name, write_row(row.beside(farthest, NOTHING, NOTHING)))
+
+    def _start_name(self) -> bytes | None:
+        name = self.grammar.stored_as
+        return None if name is None else b"start " + self.vocabulary.digest.encode() + name
 
     def _narrow(self, state: int, budget: int) -> tuple[NDArray[np.uint32], bool]:
         """The mask that keeps only tokens from which the remaining budget suffices."""

@@ -15,7 +15,7 @@ from .growing import growing
 from .node import Kind, Node
 
 _MOST_NODES = 160
-_COVERED = {
+PLAIN_KINDS = {
     Kind.NEVER, Kind.EPSILON, Kind.BYTES, Kind.SEQ, Kind.ALT, Kind.REPEAT, Kind.AND, Kind.NOT,
     Kind.REF, Kind.GREEDY, Kind.TAIL,
 }  # fmt: skip
@@ -64,7 +64,7 @@ class Digests:
                     if node.low != index and self._rules.get(node.low, b"") is None:
                         return None
                     written[-4] = numbers.setdefault(node.low, len(numbers))
-                if node.kind not in _COVERED or len(seen) > _MOST_NODES:
+                if node.kind not in PLAIN_KINDS or len(seen) > _MOST_NODES:
                     return None
                 stack.extend(parts)
         text = repr(written).encode()
@@ -88,7 +88,7 @@ def _evaluate(
             stack.extend(missing)
             continue
         stack.pop()
-        if node.kind not in _COVERED:
+        if node.kind not in PLAIN_KINDS:
             known[node] = None
             continue
         digests = [rule(node.low)] if node.kind is Kind.REF else [known[part] for part in parts]

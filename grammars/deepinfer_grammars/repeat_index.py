@@ -55,6 +55,26 @@ class RepeatIndex:
         }
         self._most = int(outside[:, 1].max(initial=0))
 
+    def fields(self) -> tuple[bytes, bytes, int, int]:
+        """What `of_fields` makes the same index of."""
+        outside = np.concatenate([*self._outside.values(), np.zeros((0, 2), np.int32)])
+        return (
+            self._inside.astype("<i4").tobytes(),
+            outside.astype("<i4").tobytes(),
+            self.first,
+            self.longest_rest,
+        )
+
+    @classmethod
+    def of_fields(
+        cls, vocabulary: Vocabulary, inside: bytes, outside: bytes, first: int, longest_rest: int
+    ) -> RepeatIndex:
+        """The index whose fields these are."""
+        pairs = [
+            np.frombuffer(data, "<i4").astype(np.int32).reshape(-1, 2) for data in (inside, outside)
+        ]
+        return cls(vocabulary, pairs[0], pairs[1], first, longest_rest)
+
     @property
     def nbytes(self) -> int:
         """Bytes held, with a few masks."""

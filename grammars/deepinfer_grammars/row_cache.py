@@ -55,6 +55,11 @@ class Kept(Generic[_Value]):
             self._values.move_to_end(digest)
             return True, self._values[digest]
 
+    def items(self) -> list[tuple[bytes, _Value | None]]:
+        """All that is kept, the longest unused first."""
+        with self._lock:
+            return list(self._values.items())
+
     def keep(self, digest: bytes, value: _Value | None) -> None:
         """Keep a value, or that there is none."""
         with self._lock:

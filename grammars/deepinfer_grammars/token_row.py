@@ -113,6 +113,22 @@ class TokenRow:
             return TokenRow(self._vocabulary, farthest, words=row.words)
         return row
 
+    def fields(self) -> tuple[int, bytes | None, bytes | None]:
+        """Distance, packed bits or else ids as bytes: what `of_fields` makes the same row of."""
+        if self._words is None and self._base is None and self._plus is not None:
+            return self.farthest, None, self._plus.astype("<i4").tobytes()
+        return self.farthest, self.words.astype("<u4").tobytes(), None
+
+    @classmethod
+    def of_fields(
+        cls, vocabulary: Vocabulary, farthest: int, words: bytes | None, ids: bytes | None
+    ) -> TokenRow:
+        """The row whose fields these are."""
+        if words is not None:
+            bits = np.frombuffer(words, "<u4").astype(np.uint32)
+            return cls(vocabulary, farthest, words=bits)
+        return cls(vocabulary, farthest, plus=np.frombuffer(ids or b"", "<i4").astype(np.int32))
+
     @property
     def words(self) -> NDArray[np.uint32]:
         """uint32 [words], read-only; id i in bit i % 32 of word i // 32."""
