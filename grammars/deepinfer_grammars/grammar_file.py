@@ -65,9 +65,9 @@ def write_grammar(grammar: Grammar) -> bytes | None:
             for node in nodes
         ]
         bodies = [-1 if body is None else number[body] for body in pool.rule_bodies]
-        root, names = number[grammar.root], pool.rule_names
+        root, names = number[grammar.root], [str(name) for name in pool.rule_names]
         known = grammar.distance.known(nodes)
-        return marshal.dumps((grammar.kind, root, names, bodies, records, known))
+        return marshal.dumps((str(grammar.kind), root, names, bodies, records, known))
 
 
 def read_grammar(data: bytes, build: Callable[[Pool], Node]) -> Grammar:

@@ -360,8 +360,8 @@ def prepare(trie: Preorder, twins: Int32) -> None:
     )  # fmt: skip
     follow(trie, 0, nothing, ids)
     follow(trie, 0, np.frombuffer(b"", np.uint8), ids)  # what cannot be written has its own type
-    set_bits(words, ids, twins)
-    correct_bits(words, ids, ids, twins)
+    set_bits(words, ids, twins[:0])
+    correct_bits(words, ids, ids, twins[:0])
     farthest(ids, ids)
     root = Preorder(
         trie.byte[:1], trie.depth[:1], trie.end[:1], trie.parent_end[:1], trie.token[:1]
