@@ -20,6 +20,8 @@ class Status(IntEnum):
     """The row holds NaN or +inf (in the logits, or after penalties and bias)."""
     EMPTY = 2
     """No token is allowed: everything is masked, banned or -inf."""
+    MISS = 3
+    """A mask row or a transition is not on the device yet; the step has to be repeated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""The fused sampler: logits of a batch become tokens on the device, with no host in between.
+
+`sample` equals `deepinfer_kernels.sampling.sample_row` row by row: same bits in, same token out,
+whatever the batch, the tiles and the device. It reads nothing back and, given a workspace and an
+output, allocates nothing, so it can be captured in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .sampler_finish import decide, finish
+from .sampler_rows import (
+    AUTOMATA,
+    LISTS,
+    PENALTIES,
+    AutomatonTables,
+    RowParams,
+    SampleOutput,
+    SamplerWorkspace,
+    pack_rows,
+)
+from .sampler_scan import rank, scan, search
+
+__all__ = [
+    "AutomatonTables",
+    "RowParams",
+    "SampleOutput",
+    "SamplerPlan",
+    "SamplerWorkspace",
+    "pack_rows",
+    "sample",
+]
+
+
+@dataclass(frozen=True)
+class SamplerPlan:
+    """What a launch sequence has to contain, known on the host before it is enqueued.
+
+    A plan that promises too little is an error of the caller: a row whose cut has no kernel in the
+    sequence would be left open. The default contains everything but the parity draw and reports.
+
+    Attributes:
+        cuts: some row may use top-k, top-p or min-p.
+        penalties: some row may have a `PENALTY_SLOT`.
+        lists: some row may have a bias or banned list.
+        modulo31: some row may use `draw="modulo31"`.
+        logprobs: some row may ask for log-probabilities.
+        granule: tokens per granule, 256 to 1024; None chooses by batch size. Results are equal.
+    """
+
+    cuts: bool = True
+    penalties: bool = True
+    lists: bool = True
+    modulo31: bool = False
+    logprobs: bool = False
+    granule: int | None = None
+
+
+def sample(
+    logits: torch.Tensor,
+    rows: RowParams,
+    automata: AutomatonTables | None,
+    out: SampleOutput,
+    workspace: SamplerWorkspace,
+    plan: SamplerPlan | None = None,
+) -> None:
+    """Draw one token per row.
+
+    Args:
+        logits: float32, bfloat16 or float16 [B, V]; rows contiguous. Not modified.
+        rows: parameters of the B rows.
+        automata: tables that the `STATE` column refers to; None ignores that column.
+        out: where the results go.
+        workspace: of at least B rows and exactly this V.
+        plan: kernels to launch; None is `SamplerPlan()`.
+
+    Raises:
+        ValueError: shapes, types or strides do not fit together.
+    """
+    plan = plan or SamplerPlan()
+    batch, vocab_size = _checked(logits, rows, workspace)
+    if batch == 0:
+        return
+    granule = plan.granule or (256 if batch <= 8 else 512 if batch <= 32 else 1024)
+    granules = -(-vocab_size // granule)
+    width = 4
+    tiles = -(-vocab_size // (granule * width))
+    padded = max(_power_of_two(granules), 16)
+    padded_tiles = max(_power_of_two(tiles), 16)
+    features = (
+        AUTOMATA * (automata is not None) | PENALTIES * plan.penalties | LISTS * plan.lists
+    )
+    nothing = workspace.nothing
+    masks = automata.rows if automata is not None else nothing
+    state_row = automata.state_row if automata is not None else nothing
+    state_enough = automata.state_enough if automata is not None else nothing
+    shared = (
+        masks,
+        state_row,
+        state_enough,
+        rows.counts,
+        rows.seen,
+        rows.bias_ids,
+        rows.bias_values,
+        rows.banned_ids,
+    )
+    stride = logits.stride(0)
+    upper, searched = workspace.upper[0], workspace.upper[1]
+    totals, before = workspace.sums[0], workspace.sums[1]
+    tile = {"FEATURES": features, "K": granule // 128, "W": width}
+    row = {"FEATURES": features, "GRANULE": granule, "G": padded}
+
+    scan[(tiles, batch)](
+        logits, stride, vocab_size, rows.table, workspace.largest, workspace.mass, upper,
+        workspace.bad, granules, *shared, **tile, num_warps=width, enable_fp_fusion=False,
+    )  # fmt: skip
+    decide[(batch,)](
+        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+        workspace.mass, upper, workspace.bad, granules, tiles, workspace.log2_table, *shared,
+        **row, num_warps=4, enable_fp_fusion=False,
+    )  # fmt: skip
+    if plan.cuts:
+        rank[(tiles, batch)](
+            logits, stride, vocab_size, rows.table, workspace.record, totals, before, granules,
+            *shared, **tile, num_warps=width, enable_fp_fusion=False,
+        )  # fmt: skip
+        search[(tiles, batch)](
+            logits, stride, vocab_size, rows.table, workspace.record, totals, before, searched,
+            workspace.largest, granules, tiles, *shared, **tile, T=padded_tiles,
+            num_warps=width, enable_fp_fusion=False,
+        )  # fmt: skip
+    walk = (
+        (
+            automata.byte_class,
+            automata.state_automaton,
+            automata.state_edges,
+            automata.edges,
+            automata.token_start,
+            automata.token_bytes,
+        )
+        if automata is not None
+        else (nothing,) * 6
+    )
+    finish[(batch,)](
+        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest, searched,
+        totals, before, workspace.visit, workspace.gathered, workspace.capacity, granules, tiles,
+        workspace.log2_table, *shared, *walk, out.token, out.next_state, out.status,
+        **row, W=8, T=padded_tiles, CAPACITY=workspace.capacity,
+        num_warps=8, enable_fp_fusion=False,
+    )  # fmt: skip
+
+
+def _checked(
+    logits: torch.Tensor, rows: RowParams, workspace: SamplerWorkspace
+) -> tuple[int, int]:
+    if logits.ndim != 2 or logits.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise ValueError(f"logits are {logits.dtype}{list(logits.shape)}; expected float [B, V]")
+    batch, vocab_size = logits.shape
+    if logits.stride(1) != 1 and vocab_size > 1:
+        raise ValueError(f"logits have strides {logits.stride()}; rows have to be contiguous")
+    if vocab_size != workspace.vocab_size or batch > workspace.rows:
+        raise ValueError(
+            f"logits are {list(logits.shape)}; the workspace is made for at most "
+            f"{workspace.rows} rows of {workspace.vocab_size}"
+        )
+    if rows.table.shape[0] < batch or rows.table.dtype != torch.int32:
+        raise ValueError(
+            f"parameter table is {rows.table.dtype}{list(rows.table.shape)} for {batch} rows"
+        )
+    if not rows.table.is_contiguous():
+        raise ValueError("the parameter table has to be contiguous")
+    return batch, vocab_size
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
