@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from unicodedata import category
+
+from outlines_core import Index, Vocabulary
 
 from .utf8 import MAX_CODE_POINT, Ranges, normalise
 
@@ -18,6 +21,7 @@ _LONG_NAMES = {
     "Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Mark": "M", "Number": "N",
     "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S", "Separator": "Z",
 }  # fmt: skip
+_PROPERTY = re.compile("[A-Za-z0-9_]+(=[A-Za-z0-9_]+)?")
 
 ASCII_DIGITS: Ranges = ((48, 57),)
 ASCII_WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
@@ -82,6 +86,7 @@ def _cased() -> list[int]:
     return sorted(_case_groups())
 
 
+@lru_cache(maxsize=4096)
 def ignore_case(ranges: Ranges) -> Ranges:
     """The set with all case variants of its characters."""
     groups, cased = _case_groups(), _cased()
@@ -95,11 +100,39 @@ def ignore_case(ranges: Ranges) -> Ranges:
 
 
 def property_set(name: str) -> Ranges | None:
-    """The characters of a Unicode property (``Lu``, ``General_Category=L``), None if unknown."""
-    short = name.partition("=")[2] or name
-    short = _LONG_NAMES.get(short, short)
+    """The characters of a Unicode property, None if it is not known.
+
+    General categories are those of Python's Unicode version (``Lu``, ``General_Category=Letter``);
+    scripts and binary properties (``Script=Greek``, ``scx=Han``, ``Alphabetic``) those of the
+    tables in outlines-core.
+    """
+    kind, equals, value = name.partition("=")
+    if equals and kind in ("General_Category", "gc"):
+        name = value
+    short = _LONG_NAMES.get(name, name)
     if short in ("Any", "ASCII"):
         return ((0, MAX_CODE_POINT if short == "Any" else 127),)
     if 1 <= len(short) <= 2 and short[0] in "LMNPSZC" and short.isalpha():
         return unicode_set(short) or None
-    return None
+    return _table_set(name) if _PROPERTY.fullmatch(name) else None
+
+
+@cache
+def _table_set(name: str) -> Ranges | None:
+    """The characters of a property from the tables in outlines-core, read off its automaton."""
+    single_bytes = Vocabulary(256, {bytes([byte]): [byte] for byte in range(256)})
+    try:
+        index = Index(rf"\p{{{name}}}", single_bytes)
+    except ValueError:
+        return None
+    transitions, final = index.get_transitions(), index.get_final_states()
+    codes: list[int] = []
+    stack = [(index.get_initial_state(), b"")]
+    while stack:
+        state, data = stack.pop()
+        if state in final:
+            codes.append(ord(data.decode()))
+            continue
+        ways = sorted(transitions[state].items(), reverse=True)
+        stack += [(after, data + bytes([byte])) for byte, after in ways if byte < 256]
+    return _scan(codes)

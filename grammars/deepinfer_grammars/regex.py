@@ -2,41 +2,25 @@ r"""Regular expressions as byte expressions.
 
 Parts without anchors and lookaheads become expressions directly. The others are written with what
 follows them at hand: a lookahead is the intersection of itself with what follows, an end anchor
-makes what follows empty, and `^` and `\b` know the kind of character that came before.
+makes what follows empty, and `^`, `\b` and lookbehinds know the kind of character that came before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from functools import cache
 
-from .char_sets import ASCII_WORD, unicode_set
 from .errors import SchemaNotSupported
 from .expr import Pool
 from .node import Kind, Node
+from .regex_before import NEWLINE, START, Before, Kinds, word_sets
+from .regex_loops import LOOP_LIMIT, Letters, has_loop_with_places, without_places
 from .regex_syntax import Parser
 from .regex_tree import Anchor, Behind, Chars, Choice, Dialect, Look, Repeat, Sequence, Tree
 from .utf8 import ANY_CHAR, Ranges, char_set, intersect, invert, normalise
 
 Encode = Callable[[Pool, Ranges], Node]
-
-_MOST_UNROLLED = 16
-_NEWLINE: Ranges = ((10, 10),)
-
-
-class _Before(IntEnum):
-    """What stands before a place in the text."""
-
-    START = 0
-    NEWLINE = 1
-    WORD = 2  # ASCII letter, digit or _
-    LETTER = 3  # any other word character of Unicode
-    OTHER = 4
-
-
-_CHARACTERS = (_Before.NEWLINE, _Before.WORD, _Before.LETTER, _Before.OTHER)
-_Rest = Callable[[_Before], Node]
+_Rest = Callable[[Before], Node]
 
 
 def regex_node(
@@ -46,6 +30,7 @@ def regex_node(
     encode: Encode = char_set,
     search: bool = False,
     dialect: Dialect = "common",
+    widest: bool = False,
 ) -> Node:
     """The texts that match a pattern.
 
@@ -55,40 +40,57 @@ def regex_node(
         encode: How a set of characters is written; UTF-8 by default.
         search: Whether a match anywhere in the text is enough (JSON Schema's `pattern`).
         dialect: ``"python"`` reads the pattern exactly as `re` does.
+        widest: Take the wider reading where the two differ, so that the complement of the result
+            matches in neither.
 
     Raises:
         InvalidConstraint: Malformed; `position` says where.
-        SchemaNotSupported: Not regular (backreferences, conditions), or a lookbehind.
+        SchemaNotSupported: Not regular (backreferences, conditions), or a lookbehind at more than
+            one character.
         ConstraintTooLarge: Too long or nested too deeply.
     """
-    tree = Parser(pattern, dialect).parse()
-    return _Writer(pool, encode).whole(tree, search=search)
+    tree = Parser(pattern, dialect, negated=widest).parse()
+    if has_loop_with_places(tree):
+        letters = Letters(tree)
+        scratch = Pool()
+        root = _Writer(scratch, letters.encode, tree, scratch.anything).whole(search=search)
+        return without_places(scratch, root, letters, lambda ranges: encode(pool, ranges), pool)
+    text = pool.repeat(encode(pool, ANY_CHAR), 0)
+    return _Writer(pool, encode, tree, text).whole(search=search)
 
 
 class _Writer:
-    def __init__(self, pool: Pool, encode: Encode) -> None:
+    def __init__(self, pool: Pool, encode: Encode, tree: Tree, text: Node) -> None:
         self._pool = pool
+        self._tree = tree
+        self._kinds = Kinds(tree)
+        self._after = tuple(Before(kind + 1) for kind in range(len(self._kinds.groups)))
         self._encode: Callable[[Ranges], Node] = cache(lambda ranges: encode(pool, ranges))
-        self._anything = pool.repeat(self._encode(ANY_CHAR), 0)
+        self._text = text
         self._places: dict[int, bool] = {}
         self._kept: list[Tree] = []
 
-    def whole(self, tree: Tree, *, search: bool) -> Node:
-        pool = self._pool
+    def whole(self, *, search: bool) -> Node:
+        """The texts that match, or in which something matches."""
+        pool, tree = self._pool, self._tree
         if not self._sees_places(tree):
             node = self._plain(tree)
-            return pool.seq(self._anything, node, self._anything) if search else node
-        rest = self._anything if search else pool.epsilon
-        parts = [self._write(tree, _Before.START, lambda _: rest)]
-        if search:
-            parts += [
-                pool.seq(
-                    self._anything,
-                    self._encode(self._last_chars(before)),
-                    self._write(tree, before, lambda _: rest),
-                )
-                for before in _CHARACTERS
-            ]
+            return pool.seq(self._text, node, self._text) if search else node
+        rest = self._text if search else pool.epsilon
+        following: _Rest = cache(lambda _: rest)
+        at_start = self._write(tree, Before(START), following)
+        if not search:
+            return at_start
+        # Places that read alike share their characters; most patterns tell few of them apart.
+        characters: dict[Node, list[Before]] = {}
+        for before in self._after:
+            characters.setdefault(self._write(tree, before, following), []).append(before)
+        if list(characters) == [at_start]:
+            return pool.seq(self._text, at_start)
+        parts = [at_start]
+        for node, places in characters.items():
+            if node is not pool.never:
+                parts.append(pool.seq(self._text, self._last(places), node))
         return pool.alt(parts)
 
     # -- without places -----------------------------------------------------------------------
@@ -100,7 +102,7 @@ class _Writer:
         if isinstance(tree, Sequence):
             return pool.seq(*[self._plain(item) for item in tree.items])
         if isinstance(tree, Repeat):
-            return pool.repeat(self._plain(tree.item), tree.low, tree.high)
+            return _repeated(pool, self._plain(tree.item), tree.low, tree.high)
         if isinstance(tree, Choice):
             return self._plain_choice(tree)
         raise TypeError(f"{tree!r} depends on its place")
@@ -138,7 +140,7 @@ class _Writer:
             self._kept.append(tree)  # keeps the id from being reused
         return known
 
-    def _write(self, tree: Tree, before: _Before, rest: _Rest) -> Node:
+    def _write(self, tree: Tree, before: Before, rest: _Rest) -> Node:
         """`tree` at a place that has `before` before it and `rest` after it."""
         pool = self._pool
         if not self._sees_places(tree):
@@ -146,14 +148,13 @@ class _Writer:
         if isinstance(tree, Anchor):
             return self._anchor(tree, before, rest(before))
         if isinstance(tree, Look):
-            ahead = self._write(tree.item, before, lambda _: self._anything)
+            ahead = self._write(tree.item, Before(before.kind), lambda _: pool.anything)
             if tree.negative:
                 ahead = pool.complement(ahead)
             return pool.all_of((ahead, rest(before)))
         if isinstance(tree, Behind):
-            raise SchemaNotSupported(
-                "a lookbehind is used", position=tree.position, hint="Write the context out"
-            )
+            held = self._kinds.behind(before, tree.ranges) != tree.negative
+            return rest(before) if held else pool.never
         if isinstance(tree, Choice):
             shared = cache(rest)
             return pool.alt([self._write(option, before, shared) for option in tree.options])
@@ -163,7 +164,7 @@ class _Writer:
             return self._sequence(tree, before, rest)
         raise TypeError(f"{tree!r} has no places")
 
-    def _sequence(self, tree: Sequence, before: _Before, rest: _Rest) -> Node:
+    def _sequence(self, tree: Sequence, before: Before, rest: _Rest) -> Node:
         # Runs of plain items are joined, so that recursion is as deep as there are places.
         runs: list[Tree] = []
         plain: list[Tree] = []
@@ -186,17 +187,19 @@ class _Writer:
         shared = cache(rest)
         return cache(lambda before: self._write(tree, before, shared))
 
-    def _repeat(self, tree: Repeat, before: _Before, rest: _Rest) -> Node:
-        if isinstance(tree.item, Anchor | Look):  # of no width: once is as good as many times
+    def _repeat(self, tree: Repeat, before: Before, rest: _Rest) -> Node:
+        if isinstance(tree.item, Anchor | Look | Behind):  # of no width: once is enough
             return self._write(tree.item, before, rest) if tree.low else rest(before)
-        if tree.high < 0 or tree.high > _MOST_UNROLLED:
-            raise SchemaNotSupported(
-                "an anchor or lookahead stands inside a repeat",
-                position=tree.position,
-                hint="Move it out of the repeat",
-            )
         following = rest
-        for index in reversed(range(tree.high)):
+        if tree.high < 0 or tree.high > LOOP_LIMIT:
+            if tree.low > LOOP_LIMIT or tree.high > 0:
+                raise SchemaNotSupported(
+                    f"an anchor or lookahead is repeated more than {LOOP_LIMIT} times",
+                    position=tree.position,
+                    hint="Move it out of the repeat, or leave the count open",
+                )
+            following = self._loop(tree, rest)
+        for index in reversed(range(tree.low if tree.high < 0 else tree.high)):
             step = self._then(tree.item, following)
             following = step if index < tree.low else self._maybe(step, rest)
         return following(before)
@@ -204,66 +207,100 @@ class _Writer:
     def _maybe(self, step: _Rest, rest: _Rest) -> _Rest:
         return cache(lambda before: self._pool.alt((step(before), rest(before))))
 
-    def _consume(self, node: Node, before: _Before, rest: _Rest) -> Node:
+    def _loop(self, tree: Repeat, rest: _Rest) -> _Rest:
+        """Any number of iterations as rules, one for each kind of character before."""
+        pool = self._pool
+        rules: dict[int, Node] = {}
+
+        def again(before: Before) -> Node:
+            if not before.moved:  # an empty iteration leads nowhere new
+                return pool.never
+            rule = rules.get(before.kind)
+            if rule is None:
+                rule = rules[before.kind] = pool.rule("loop")
+                pool.define(rule, enter(Before(before.kind)))
+            return rule
+
+        shared: _Rest = cache(again)
+
+        def enter(before: Before) -> Node:
+            iteration = self._write(tree.item, Before(before.kind, moved=False), shared)
+            return pool.alt((rest(before), iteration))
+
+        return cache(enter)
+
+    def _consume(self, node: Node, before: Before, rest: _Rest) -> Node:
         """`node`, then `rest`, which may ask what the last character was."""
         pool = self._pool
-        known = {kind: rest(kind) for kind in _Before}
-        if len(set(known.values())) == 1:
-            return pool.seq(node, known[before])
-        parts = []
-        if node.nullable:
-            parts.append(known[before])
-        for kind in _CHARACTERS:
-            ending = pool.seq(self._anything, self._encode(self._last_chars(kind)))
-            parts.append(pool.seq(pool.all_of((node, ending)), known[kind]))
+        known = {after: rest(after) for after in self._after}
+        here = rest(before) if node.nullable else None
+        if len({*known.values(), *([here] if here else [])}) == 1:
+            return pool.seq(node, known[self._after[0]])
+        parts = [] if here is None else [here]
+        by_rest: dict[Node, list[Before]] = {}
+        for after, following in known.items():
+            by_rest.setdefault(following, []).append(after)
+        for following, places in by_rest.items():
+            some = node
+            if node.nullable or len(by_rest) > 1:
+                ending = pool.seq(pool.anything, self._last(places))
+                some = pool.all_of((node, ending))
+            parts.append(pool.seq(some, following))
         return pool.alt(parts)
 
-    @staticmethod
-    def _last_chars(before: _Before) -> Ranges:
-        letters = intersect(unicode_set("w"), invert(ASCII_WORD))
-        if before is _Before.NEWLINE:
-            return _NEWLINE
-        if before is _Before.WORD:
-            return ASCII_WORD
-        if before is _Before.LETTER:
-            return letters
-        return invert([*ASCII_WORD, *letters, *_NEWLINE])
+    def _last(self, places: list[Before]) -> Node:
+        """A character after which one of these places may be."""
+        if len(places) == len(self._after):
+            return self._encode(ANY_CHAR)
+        groups = [self._kinds.groups[place.kind - 1] for place in places]
+        return self._encode(normalise(pair for group in groups for pair in group))
 
-    def _anchor(self, anchor: Anchor, before: _Before, rest: Node) -> Node:
+    def _anchor(self, anchor: Anchor, before: Before, rest: Node) -> Node:
         pool = self._pool
         kind = anchor.kind
         if kind == "start":
-            return rest if before is _Before.START else pool.never
+            return rest if before.kind == START else pool.never
         if kind == "line_start":
-            return rest if before in (_Before.START, _Before.NEWLINE) else pool.never
+            begins = before.kind == START or self._kinds.behind(before, NEWLINE)
+            return rest if begins else pool.never
         if kind == "end":
             return pool.all_of((rest, pool.epsilon))
-        line_end = self._encode(_NEWLINE)
+        line_end = self._encode(NEWLINE)
         if kind == "last_line_end":
             return pool.all_of((rest, pool.optional(line_end)))
         if kind == "line_end":
-            line_end = pool.seq(line_end, self._anything)
+            line_end = pool.seq(line_end, pool.anything)
             return pool.all_of((rest, pool.optional(line_end)))
         return pool.all_of((rest, self._word_place(anchor, before)))
 
-    def _word_place(self, anchor: Anchor, before: _Before) -> Node:
+    def _word_place(self, anchor: Anchor, before: Before) -> Node:
         r"""What may follow a ``\b`` or ``\B``."""
         pool = self._pool
-        sets = {"ascii": (ASCII_WORD,), "unicode": (unicode_set("w"),)}
         change = anchor.kind == "word"
         allowed: list[Ranges] = []
         at_end: list[bool] = []
-        for word in sets.get(anchor.charset, (ASCII_WORD, unicode_set("w"))):
-            inside = before is _Before.WORD or (before is _Before.LETTER and word != ASCII_WORD)
+        for word in word_sets(anchor):
+            inside = self._kinds.behind(before, word)
             allowed.append(word if inside != change else invert(word))
             # Python's \B never matches in the empty text.
-            at_end.append(inside == change and (change or before is not _Before.START))
+            at_end.append(inside == change and (change or before.kind != START))
         if anchor.charset == "either":
             ranges, ends = normalise(sum(allowed, ())), any(at_end)
         else:
             ranges, ends = intersect(allowed[0], allowed[-1]), all(at_end)
-        following = pool.seq(self._encode(ranges), self._anything)
+        following = pool.seq(self._encode(ranges), pool.anything)
         return pool.optional(following) if ends else following
+
+
+def _repeated(pool: Pool, body: Node, low: int, high: int) -> Node:
+    """Copies of `body`; counts of counts are one count where their numbers leave no gaps."""
+    if body.kind is Kind.REPEAT and low >= 0 and body.high != 0:
+        # n copies of x{a,b} are x{na,nb}: these ranges touch if they do for the fewest copies.
+        gapless = body.high < 0 or max(low, 1) * (body.high - body.low) + 1 >= body.low
+        if gapless and (low > 0 or body.low <= 1):
+            most = -1 if -1 in (high, body.high) else high * body.high
+            return pool.repeat(body.head, low * body.low, most)
+    return pool.repeat(body, low, high)
 
 
 def _literal_bytes(node: Node) -> bytes | None:

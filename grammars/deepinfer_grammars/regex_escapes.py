@@ -9,6 +9,7 @@ the ASCII or the Unicode sets). ``"python"`` reads exactly as `re` does.
 from __future__ import annotations
 
 import string
+from unicodedata import lookup
 
 from .char_sets import (
     ASCII_DIGITS,
@@ -104,8 +105,10 @@ class Reader:
         ranges = property_set(name)
         if ranges is None:
             raise self._unsupported(
-                f"the property {name!r} is used", at, "Use a general category such as \\p{Lu}"
+                f"the property {name!r} is used", at, "Use a general category or a script"
             )
+        if self._flags.ignore_case:
+            ranges = self._any_case(ranges)
         return invert(ranges) if negative else ranges
 
     def _code(self, letter: str, at: int) -> int:
@@ -129,6 +132,8 @@ class Reader:
                     raise self._invalid("half a surrogate pair", at)
                 return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
             return code
+        if letter == "N" and self._eat("{"):
+            return self._character_name(at)
         if letter == "c" and self._at < len(self._text) and self._text[self._at].isascii():
             return ord(self._next("a control letter")) % 32
         if letter == "0":
@@ -136,6 +141,17 @@ class Reader:
         if letter.isascii() and letter.isalnum():
             raise self._invalid(f"unknown escape \\{letter}", at)
         return ord(letter)
+
+    def _character_name(self, at: int) -> int:
+        name, closed, _ = self._text[self._at :].partition("}")
+        try:
+            character = lookup(name) if closed else ""
+        except KeyError:
+            character = ""
+        if len(character) != 1:
+            raise self._invalid(f"\\N{{{name[:40]}}} is not a character", at)
+        self._at += len(name) + 1
+        return ord(character)
 
     def _octal(self, digits: str) -> int:
         while len(digits) < 3 and self._text[self._at : self._at + 1] in tuple("01234567"):
@@ -183,10 +199,22 @@ class Reader:
             result = self._any_case(result)
         return invert(result) if negative else result
 
+    def _refuse_set_syntax(self, at: int) -> None:
+        """POSIX classes and operations on sets, which other engines read as such."""
+        if self._peek("[:") and ":]" in self._text[at : at + 20]:
+            raise self._unsupported(
+                "a POSIX class is used", at, "Write the characters out, such as [A-Za-z]"
+            )
+        if self._text[at : at + 3] in ("&&[", "--[", "~~[", "||["):
+            raise self._unsupported(
+                "an operation on sets is used", at, "Write the characters of the result out"
+            )
+
     def _class_item(self, opened: int, *, inverted: bool) -> int | Ranges:
         if self._at >= len(self._text):
             raise self._invalid("a character class is not closed", opened)
         at = self._at
+        self._refuse_set_syntax(at)
         letter = self._next("a character")
         if letter != "\\":
             return ord(letter)

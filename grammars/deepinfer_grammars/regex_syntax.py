@@ -36,13 +36,15 @@ class Parser(Reader):
     Args:
         pattern: The pattern.
         dialect: How to read what Python and ECMA-262 read differently.
+        negated: Whether the complement of the pattern is wanted, so that narrower means wider.
 
     Raises:
         ConstraintTooLarge: It is longer than a megabyte.
     """
 
-    def __init__(self, pattern: str, dialect: Dialect = "common") -> None:
+    def __init__(self, pattern: str, dialect: Dialect = "common", *, negated: bool = False) -> None:
         super().__init__(pattern, dialect)
+        self._negated = negated
         self._depth = 0
 
     def parse(self) -> Tree:
@@ -71,7 +73,7 @@ class Parser(Reader):
     def _sequence(self) -> Tree:
         items: list[Tree] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
-            if self._flags.verbose and self._skip_comment():
+            if self._skip_comment():
                 continue
             start = self._at
             item = self._item()
@@ -81,6 +83,14 @@ class Parser(Reader):
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def _skip_comment(self) -> bool:
+        if self._peek("(?#"):
+            end = self._text.find(")", self._at)
+            if end < 0:
+                raise self._invalid("a comment is not closed")
+            self._at = end + 1
+            return True
+        if not self._flags.verbose:
+            return False
         if self._text[self._at] in string.whitespace:
             self._at += 1
             return True
@@ -93,7 +103,7 @@ class Parser(Reader):
     def _quantified(self, item: Tree, start: int) -> Tree:
         quantified = False
         while self._at < len(self._text):
-            while self._flags.verbose and self._at < len(self._text) and self._skip_comment():
+            while self._at < len(self._text) and self._skip_comment():
                 pass
             at = self._at
             bounds = self._quantifier()
@@ -104,13 +114,35 @@ class Parser(Reader):
             if quantified:
                 raise self._invalid("multiple repeat", at)
             if self._eat("+"):
-                raise self._unsupported(
-                    "a possessive quantifier is used", at, "Use the plain quantifier"
-                )
-            lazy = self._eat("?")
-            item = Repeat(item, *bounds, position=start, lazy=lazy)
+                item = self._possessive(item, bounds, start, at)
+            else:
+                item = Repeat(item, *bounds, position=start, lazy=self._eat("?"))
             quantified = True
         return item
+
+    def _possessive(self, item: Tree, bounds: tuple[int, int], start: int, at: int) -> Tree:
+        """All that fits or nothing: no more of a character may follow, except at the most."""
+        if not isinstance(item, Chars):
+            raise self._unsupported(
+                "a possessive quantifier stands after more than one character",
+                at,
+                "Use the plain quantifier",
+            )
+        low, high = bounds
+        fewer = Repeat(item, low, max(high - 1, -1), start, lazy=False)
+        some = Sequence((fewer, Look(self._other_reading(start), True, at)))
+        if high < 0:
+            return some
+        most = Repeat(item, high, high, start, lazy=False)
+        return Choice((most, some)) if low < high else most
+
+    def _other_reading(self, start: int) -> Tree:
+        """The item at `start` as it is read where narrower means wider."""
+        end = self._at
+        self._at, self._negated = start, not self._negated
+        item = self._item()
+        self._at, self._negated = end, not self._negated
+        return item or Sequence(())
 
     def _quantifier(self) -> tuple[int, int] | None:
         for sign, bounds in (("*", (0, -1)), ("+", (1, -1)), ("?", (0, 1))):
@@ -121,8 +153,8 @@ class Parser(Reader):
         at = self._at
         end = self._text.find("}", at)
         low, comma, high = self._text[at + 1 : end].partition(",") if end > 0 else ("", "", "")
-        if not (low or comma) or not all(part.isascii() and part.isdigit() for part in (low, high)
-                                         if part) or not (low or high):  # fmt: skip
+        numbers = [part for part in (low, high) if part]
+        if not (numbers or comma) or not all(p.isascii() and p.isdigit() for p in numbers):
             return None  # a brace that stands for itself
         if max(len(low), len(high)) > len(str(_MOST_REPEATS)):
             raise ConstraintTooLarge(f"a repeat is more than {_MOST_REPEATS}", position=at)
@@ -155,8 +187,10 @@ class Parser(Reader):
             if self._flags.multiline:
                 return Anchor("line_end")
             return Anchor("last_line_end" if self._python or self._negated else "end")
-        if letter in "*+?":
+        self._at = at
+        if self._quantifier() is not None:
             raise self._invalid("nothing to repeat", at)
+        self._at = at + 1
         return self._literal(ord(letter))
 
     def _literal(self, code: int) -> Chars:
@@ -172,16 +206,10 @@ class Parser(Reader):
         outer = self._flags
         look: bool | None = None
         behind: bool | None = None
+        atomic = False
         if self._eat("?"):
             if self._eat("=") or self._peek("!"):
                 look = self._eat("!")
-            elif self._eat("#"):
-                end = self._text.find(")", self._at)
-                if end < 0:
-                    raise self._invalid("a comment is not closed", at)
-                self._at = end + 1
-                self._depth -= 1
-                return None
             elif self._eat("<=") or self._peek("<!"):
                 behind = self._eat("<!")
             elif self._eat("P<") or self._eat("<"):
@@ -191,8 +219,8 @@ class Parser(Reader):
                 self._at += len(name) + 1
             elif self._peek("P=") or self._peek("P>") or self._peek("(") or self._peek("R"):
                 raise self._unsupported("a backreference, condition or recursion is used", at)
-            elif self._peek(">"):
-                raise self._unsupported("an atomic group is used", at, "Use (?:...)")
+            elif self._eat(">"):
+                atomic = True
             elif not self._eat(":") and self._inline_flags(at):
                 self._depth -= 1
                 return None
@@ -204,9 +232,15 @@ class Parser(Reader):
             raise self._invalid("a group is not closed", at)
         self._flags = outer
         self._depth -= 1
+        if atomic and isinstance(tree, Repeat) and not tree.lazy and isinstance(tree.item, Chars):
+            return self._possessive(tree.item, (tree.low, tree.high), at + len("(?>"), at)
+        if atomic and not _one_way(tree):
+            raise self._unsupported("an atomic group has several ways to match", at, "Use (?:...)")
         if behind is not None:
             if not isinstance(tree, Chars):
-                raise self._unsupported("a lookbehind is used", at, "Write the context out")
+                raise self._unsupported(
+                    "a lookbehind at more than one character is used", at, "Write the context out"
+                )
             return Behind(tree.ranges, behind, at)
         return tree if look is None else Look(tree, look, at)
 
@@ -251,3 +285,12 @@ class Parser(Reader):
         if ranges is not None:
             return Chars(ranges)
         return self._literal(self._code(letter, at))
+
+
+def _one_way(tree: Tree) -> bool:
+    """Whether a part has one way only to match at a place."""
+    if isinstance(tree, Sequence):
+        return all(_one_way(item) for item in tree.items)
+    if isinstance(tree, Repeat):
+        return tree.low == tree.high and _one_way(tree.item)
+    return isinstance(tree, Chars | Anchor | Behind | Look)

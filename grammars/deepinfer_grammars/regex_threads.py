@@ -8,20 +8,18 @@ into classes that no set of the pattern tells apart.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 from .char_sets import ASCII_WORD, unicode_set
 from .errors import SchemaNotSupported
+from .regex_before import NEWLINE, partition
 from .regex_tree import Anchor, Behind, Chars, Choice, Look, Repeat, Sequence, Tree
-from .utf8 import MAX_CODE_POINT, Ranges
+from .utf8 import Ranges, contains
 
 END = -1  # in place of the class of the next character: the text ends
 UNKNOWN = -2  # in place of the class of the last character: nothing consumed yet
-_NEWLINE: Ranges = ((10, 10),)
 
 
 class Item(NamedTuple):
@@ -67,9 +65,11 @@ class Threads:
         self.cut = self.sees_around = False
         self._sees_before = False
         self._root = self._number(tree)
-        self.classes = self._partition()
+        self.classes = partition(tuple(dict.fromkeys(self._sets)))
         self._members: dict[Ranges, frozenset[int]] = {
-            ranges: frozenset(c for c, own in enumerate(self.classes) if _inside(ranges, own[0][0]))
+            ranges: frozenset(
+                c for c, own in enumerate(self.classes) if contains(ranges, own[0][0])
+            )
             for ranges in self._sets
         }
 
@@ -89,7 +89,7 @@ class Threads:
             self._sees_before |= isinstance(tree, Behind)
         elif isinstance(tree, Anchor):
             self._sees_before = True
-            self._sets += [_NEWLINE, _word_set(tree)]
+            self._sets += [NEWLINE, _word_set(tree)]
         elif isinstance(tree, Sequence):
             parts = [self._number(item) for item in tree.items]
         elif isinstance(tree, Choice):
@@ -99,17 +99,6 @@ class Threads:
         self._trees.append(tree)
         self._parts.append(tuple(parts))
         return len(self._trees) - 1
-
-    def _partition(self) -> list[Ranges]:
-        sets = list(dict.fromkeys(self._sets))
-        cuts = {0, MAX_CODE_POINT + 1}
-        cuts.update(edge for ranges in sets for low, high in ranges for edge in (low, high + 1))
-        edges = sorted(cuts)
-        groups: dict[tuple[bool, ...], list[tuple[int, int]]] = {}
-        for low, after in pairwise(edges):
-            key = tuple(_inside(ranges, low) for ranges in sets)
-            groups.setdefault(key, []).append((low, after - 1))
-        return [tuple(group) for group in groups.values()]
 
     # -- stepping -----------------------------------------------------------------------------
 
@@ -211,13 +200,13 @@ class Threads:
         if isinstance(tree, Anchor) and tree.kind in ("end", "last_line_end"):
             raise SchemaNotSupported("the end of the text is asked for")
         if isinstance(tree, Anchor) and tree.kind == "line_end":
-            return following == END or following in self._members[_NEWLINE]
+            return following == END or following in self._members[NEWLINE]
         if last == UNKNOWN:
             raise SchemaNotSupported("it looks at what stands before it")
         if isinstance(tree, Behind):
             return (last in self._members[tree.ranges]) != tree.negative
         if tree.kind == "line_start":
-            return last in self._members[_NEWLINE]
+            return last in self._members[NEWLINE]
         if tree.kind == "start":
             return False
         word = self._members[_word_set(tree)]
@@ -244,11 +233,6 @@ def _moved(rest: Rest) -> Rest:
         return ()
     item, tail = rest  # as deep as groups are nested
     return (item._replace(empty_so_far=False), _moved(tail))
-
-
-def _inside(ranges: Ranges, code: int) -> bool:
-    at = bisect_right(ranges, (code, MAX_CODE_POINT + 1)) - 1
-    return at >= 0 and ranges[at][1] >= code
 
 
 def _word_set(anchor: Anchor) -> Ranges:

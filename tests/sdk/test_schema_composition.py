@@ -95,7 +95,8 @@ def session():
         (Schema.tagged(Tag("<n>", int, "")), "", ()),
         (
             Schema.tools(search, now),
-            'I look.\n<tool_call>{"name": "search", "arguments": {"query": "</tool_call>"}}</tool_call>'
+            'I look.\n<tool_call>{"name": "search", "arguments": {"query": "</tool_call>"}}'
+            "</tool_call>"
             '<tool_call>{"name": "now", "arguments": {}}</tool_call>',
             (
                 "I look.\n",
