@@ -256,7 +256,7 @@ def finish(
         bound_x = value
         bound_id = token - 1
     state = tl.full((), -1, tl.int32)
-    if FEATURES & AUTOMATA:
+    if AUTOMATA & FEATURES:
         state = tl.load(row + STATE)
         if (status == OK) & (state > 0):
             following = advance(

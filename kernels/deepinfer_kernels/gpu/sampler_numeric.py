@@ -5,7 +5,7 @@
 Device functions; each equals its namesake of `philox`, `fixed_point` and `draw` bit for bit. Only
 integer operations and single correctly rounded float32 operations decide anything, so kernels that
 use them are launched with `enable_fp_fusion=False`. Unsigned words are never divided or compared.
-`noise_bound` and `approximate_weight` are estimates: they may only rule things out, with `slack`.
+`score_bound` is an estimate: it may only rule things out, with `slack`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _C3 = tl.constexpr(EXP2_COEFFICIENTS[3])
 _C4 = tl.constexpr(EXP2_COEFFICIENTS[4])
 _C5 = tl.constexpr(EXP2_COEFFICIENTS[5])
 _LOG2_LOG2E_Q30 = tl.constexpr(567758570)
-_NOISE_OFFSET = tl.constexpr(30.4713)  # 31 - log2(log2 e), rounded up
+NOISE_OFFSET = tl.constexpr(157.4713)  # 127 + 31 - log2(log2 e), rounded up
 _FAR = tl.constexpr(2.0**39)
 _FAR_BITS = tl.constexpr(0x53000000)
 
@@ -49,10 +49,15 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @triton.jit
-def noise_bound(word):
-    """Estimate of the Gumbel noise of a word from above, in float32 and base-2 units."""
-    half = (word >> 1).to(tl.int32)
-    return -tl.log2(half.to(tl.float32) + 0.25) + _NOISE_OFFSET
+def score_bound(t, word):
+    """Estimate of t plus the Gumbel noise of a word from above, less `NOISE_OFFSET`; base-2 units.
+
+    The bits of a float32 grow with its logarithm, linearly between powers of two and never above
+    it, so they bound -log2(u) with one conversion instead of a logarithm. Loose by at most 0.09.
+    """
+    half = (word >> 1).to(tl.int32).to(tl.float32)
+    bits = half.to(tl.int32, bitcast=True).to(tl.float32)
+    return tl.fma(bits, -1.1920928955078125e-07, t)
 
 
 @triton.jit
@@ -117,7 +122,7 @@ def weight(t):
     value = value * fraction + _C0
     # The polynomial stays in [1, 2), so value * 2**30 is its mantissa, shifted.
     bits = ((value.to(tl.int32, bitcast=True) & 0x7FFFFF) | 0x800000) << 7
-    return tl.where(t > -31.0, bits >> (-whole).to(tl.int32), 0)
+    return bits >> (-whole).to(tl.int32)
 
 
 @triton.jit

@@ -15,9 +15,10 @@ import triton.language as tl
 from . import sampler_rows as rows_module
 from .sampler_numeric import (
     NEGATIVE_INFINITY,
+    NOISE_OFFSET,
     POSITIVE_INFINITY,
-    noise_bound,
     ranked_within,
+    score_bound,
     weight,
 )
 from .sampler_tile import (
@@ -56,8 +57,8 @@ RECORD = tl.constexpr(8)
 @triton.jit
 def granule_bounds(x, row, blocks):
     """Upper bounds of score / 2**22, best of each granule: float32 [W]."""
-    bound = x * float_field(row, SCALE) + noise_bound(row_noise(row, blocks))
-    return tl.max(tl.max(tl.max(bound, axis=3), axis=0), axis=1)
+    bound = score_bound(x * float_field(row, SCALE), row_noise(row, blocks))
+    return tl.max(tl.max(tl.max(bound, axis=3), axis=0), axis=1) + NOISE_OFFSET
 
 
 @triton.jit
@@ -89,8 +90,8 @@ def scan(
         tl.store(largest + index * granules + slots, top, mask=inside)
         if tl.load(row + TOP_P) >= 0:
             scale = float_field(row, SCALE)
-            base = tl.where(top > NEGATIVE_INFINITY, top, 0.0)
-            near = tl.exp2((x - base[None, :, None, None]) * scale)
+            base = tl.where(top > NEGATIVE_INFINITY, top, 0.0) * scale
+            near = tl.exp2(x * scale - base[None, :, None, None])
             total = tl.sum(tl.sum(tl.sum(near, axis=3), axis=0), axis=1)
             tl.store(mass + index * granules + slots, total, mask=inside)
         if (tl.load(row + FLAGS) & GREEDY) == 0:
@@ -121,15 +122,21 @@ def rank(
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
         )  # fmt: skip
         scale = float_field(row, SCALE)
-        weights = weight((x - float_field(notes, LARGEST)) * scale).to(tl.int64)
+        weights = weight((x - float_field(notes, LARGEST)) * scale)
         token = tl.load(notes + TOKEN)
         ahead = ranked_within(x, ids, float_field(notes, TOKEN_X), token - 1)
-        flat: tl.constexpr = (K * W * 128,)
-        tl.store(
-            totals + index * granules + tile, tl.sum(tl.reshape(weights, flat), axis=0)
-        )
-        part = tl.sum(tl.reshape(tl.where(ahead, weights, 0), flat), axis=0)
-        tl.store(before + index * granules + tile, part)
+        tl.store(totals + index * granules + tile, exact_sum(weights))
+        tl.store(before + index * granules + tile, exact_sum(tl.where(ahead, weights, 0)))
+
+
+@triton.jit
+def exact_sum(weights):
+    """Sum of a tile of weights as int64; pairs, at most 2**31, are added in 32 bits first."""
+    K: tl.constexpr = weights.shape[0]
+    W: tl.constexpr = weights.shape[1]
+    pairs = tl.sum(tl.reshape(weights, (K, W, 32, 2, 2)), axis=4)
+    wide = pairs.to(tl.uint32).to(tl.int64)
+    return tl.sum(tl.reshape(wide, (K * W * 64,)), axis=0)
 
 
 @triton.jit

@@ -51,7 +51,7 @@ def float_field(row, column: tl.constexpr):
 def mask_row(row, state_row, state_enough, FEATURES: tl.constexpr):
     """Index of the packed mask of a row, or `NO_MASK`, `MISSING`, `DEAD`."""
     result = tl.full((), NO_MASK, tl.int32)
-    if FEATURES & AUTOMATA:
+    if AUTOMATA & FEATURES:
         state = tl.load(row + STATE)
         left = tl.load(row + LEFT)
         narrowed = tl.load(row + OVERRIDE_ROW)
@@ -145,16 +145,16 @@ def processed_tile(
     or +inf, as int32 [K, W, 32, 4]; zero where nothing was changed.
     """
     changed = tl.full((), 0, tl.int32)
-    if FEATURES & PENALTIES:
+    if PENALTIES & FEATURES:
         slot = tl.load(row + PENALTY_SLOT)
         if slot >= 0:
             x = _penalised(x, ids, row, slot, vocab_size, counts, seen)
             changed = tl.full((), 1, tl.int32)
-    if FEATURES & LISTS:
+    if LISTS & FEATURES:
         if tl.load(row + BIAS_LENGTH) > 0:
             x = _biased(x, ids, first, last, row, bias_ids, bias_values)
             changed = tl.full((), 1, tl.int32)
-    if FEATURES & AUTOMATA:
+    if AUTOMATA & FEATURES:
         if mask >= 0:
             words = (vocab_size + 31) // 32
             packed = tl.load(
@@ -164,11 +164,11 @@ def processed_tile(
             )
             bit = (packed[:, :, :, None] >> (ids & 31)) & 1
             x = tl.where(bit == 1, x, NEGATIVE_INFINITY)
-    if FEATURES & LISTS:
+    if LISTS & FEATURES:
         if tl.load(row + BANNED_LENGTH) > 0:
             x = _banned(x, ids, first, last, row, banned_ids)
     bad = tl.zeros_like(ids)
-    if FEATURES & (PENALTIES | LISTS):
+    if (PENALTIES | LISTS) & FEATURES:
         if changed == 1:
             bad = tl.where(x < POSITIVE_INFINITY, 0, 1)
     return x, bad

@@ -20,7 +20,7 @@ from .sampler_numeric import (
     slack,
     weight,
 )
-from .sampler_scan import granule_bounds
+from .sampler_scan import exact_sum, granule_bounds
 from .sampler_tile import (
     SCALE,
     float_field,
@@ -79,7 +79,8 @@ def exact_winner(
     lane = tl.arange(0, G)
     top = tl.load(largest + lane, mask=lane < granules, other=NEGATIVE_INFINITY)
     reach = tl.load(upper + lane, mask=lane < granules, other=NEGATIVE_INFINITY)
-    reach = reach + slack(reach)
+    # Infinity less infinity would be NaN, and a granule that is never chosen an endless loop.
+    reach = tl.where(reach > NEGATIVE_INFINITY, reach + slack(reach), reach)
     waiting = ((top > NEGATIVE_INFINITY) & (top >= bound_x)).to(tl.int32)
     best = tl.full((), LOWEST_SCORE, tl.int64)
     token = tl.full((), NO_ID, tl.int32)
@@ -181,8 +182,7 @@ def measure_row(
         )
         number += tl.sum(tl.reshape(chosen.to(tl.int32), flat), axis=0).to(tl.int64)
         if MASS:
-            weights = tl.where(chosen, weight((x - most) * scale), 0).to(tl.int64)
-            amount += tl.sum(tl.reshape(weights, flat), axis=0)
+            amount += exact_sum(tl.where(chosen, weight((x - most) * scale), 0))
     if not MASS:
         amount = number
     return amount, number

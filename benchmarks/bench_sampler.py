@@ -1,0 +1,221 @@
+"""The fused sampler on a GPU: equality with the NumPy reference first, then times.
+
+Usage: PYTHONPATH=.:kernels python benchmarks/bench_sampler.py [--quick] [--out FOLDER]
+
+Checks over a million rows, counts draws against softmax, records a file of cases for replay on a
+CPU, and appends one JSON line of measurements. Exits with an error, before any timing, if a single
+row differs.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import platform
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+import triton
+from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
+from deepinfer_kernels.gpu.sampler_rows import pack_rows
+from deepinfer_kernels.sampler_types import SamplerParams
+
+from benchmarks import sampler_timing
+from benchmarks.sampler_cases import expected, make_case, make_tables, pack_cases
+
+CHECKED = {50: 984_000, 32_000: 8_000, 49_152: 4_000, 129_280: 4_000}
+"""Rows compared with the reference, by vocabulary; a million in all."""
+RECORDED = {50: 240, 1_000: 60, 32_000: 12}
+BATCHES = (1, 16, 64, 128, 256)
+TARGETS_US = {1: 25, 16: 30, 64: 40, 128: 50, 256: 90}
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@cache
+def tables_of(vocab_size):
+    return make_tables(vocab_size)
+
+
+def reference_chunk(job):
+    """Cases of a chunk and what the reference says; runs in a worker process."""
+    vocab_size, first, last = job
+    torch.set_num_threads(1)
+    np.seterr(all="ignore")
+    cases = [make_case(vocab_size, index) for index in range(first, last)]
+    return vocab_size, cases, [expected(case, tables_of(vocab_size)) for case in cases]
+
+
+def run_cases(cases, vocab_size, device_tables, workspaces):
+    """What the kernels say about cases, in their order."""
+    results = [None] * len(cases)
+    for dtype in DTYPES:
+        chosen = [i for i, case in enumerate(cases) if case.dtype == dtype]
+        if not chosen:
+            continue
+        logits, rows = pack_cases([cases[i] for i in chosen], vocab_size, "cuda")
+        workspace = workspaces.get(vocab_size)
+        if workspace is None or workspace.rows < len(chosen):
+            workspace = workspaces[vocab_size] = SamplerWorkspace(
+                len(cases), vocab_size, "cuda", capacity=256 if vocab_size < 40_000 else 2048
+            )
+        out = SampleOutput.allocate(len(chosen), "cuda")
+        sample(logits, rows, device_tables[vocab_size], out, workspace, SamplerPlan())
+        columns = (out.token.tolist(), out.next_state.tolist(), out.status.tolist())
+        for i, result in zip(chosen, zip(*columns, strict=True), strict=True):
+            results[i] = result
+    return results
+
+
+def compile_ahead(job):
+    """Fill the cache of compiled kernels from a worker process: compiling is what takes long."""
+    kind, vocab_size, choice = job
+    if kind == "check":
+        cases = [make_case(vocab_size, index) for index in range(150)]
+        cases = [case for case in cases if case.dtype == choice][:9]
+        # As many rows as the check has, since the batch decides the granule.
+        run_cases(cases * 5, vocab_size, {vocab_size: tables_of(vocab_size).to("cuda")}, {})
+    else:
+        sampler_timing.compile_ahead(vocab_size, choice)
+    torch.cuda.synchronize()
+
+
+def check(pool, scale):
+    """Compare with the reference; returns counts, raises at the first difference."""
+    device_tables = {v: tables_of(v).to("cuda") for v in CHECKED}
+    workspaces = {}
+    jobs = []
+    for vocab_size, rows in CHECKED.items():
+        step = 2_000 if vocab_size == 50 else 64
+        count = max(step, rows // scale)
+        jobs += [(vocab_size, at, min(at + step, count)) for at in range(0, count, step)]
+    compared, statuses, wrong = Counter(), Counter(), []
+    for vocab_size, cases, wanted in pool.imap_unordered(reference_chunk, jobs):
+        got = run_cases(cases, vocab_size, device_tables, workspaces)
+        compared[vocab_size] += len(cases)
+        statuses.update(status for _, _, status in wanted)
+        wrong += [
+            (vocab_size, case.params, case.state, a, b)
+            for case, a, b in zip(cases, wanted, got, strict=True)
+            if a != b
+        ]
+    for one in wrong[:10]:
+        print("differs:", *one)
+    if wrong:
+        sys.exit(f"{len(wrong)} of {sum(compared.values())} rows differ from the reference")
+    return compared, statuses
+
+
+def record_cases(path):
+    """Tokens, states and statuses of this device for rows that anyone can make again."""
+    device = torch.cuda.get_device_name()
+    lines = []
+    for vocab_size, rows in RECORDED.items():
+        cases = [make_case(vocab_size, index) for index in range(rows)]
+        got = run_cases(cases, vocab_size, {vocab_size: tables_of(vocab_size).to("cuda")}, {})
+        lines += [[vocab_size, index, *result] for index, result in enumerate(got)]
+    versions = {"torch": torch.__version__, "triton": triton.__version__}
+    body = {"device": device, "versions": versions, "date": datetime.now(UTC).date().isoformat()}
+    text = ",\n".join(json.dumps(line) for line in lines)
+    path.write_text(f'{json.dumps(body)[:-1]}, "rows": [\n{text}\n]}}\n')
+
+
+def chi_square(draws=1_000_000):
+    """Statistic and limit (upper 1e-6 quantile) of draws at several temperatures and cuts."""
+    size, batch = 24, 50_000
+    x = np.random.default_rng(5).standard_normal(size).astype(np.float32) * 2
+    logits = torch.from_numpy(np.tile(x, (batch, 1))).cuda()
+    workspace = SamplerWorkspace(batch, size, "cuda")
+    out = SampleOutput.allocate(batch, "cuda")
+    found = {}
+    for params in (
+        SamplerParams(seed=1),
+        SamplerParams(seed=2, temperature=0.6),
+        SamplerParams(seed=3, temperature=1.7),
+        SamplerParams(seed=4, top_p=0.9),
+        SamplerParams(seed=5, top_k=9, temperature=1.4),
+        SamplerParams(seed=6, min_p=0.05),
+    ):
+        counts = np.zeros(size, dtype=np.int64)
+        rows = pack_rows([params] * batch, range(batch), device="cuda")
+        for _ in range(draws // batch):
+            sample(logits, rows, None, out, workspace)
+            counts += np.bincount(out.token.cpu().numpy(), minlength=size)
+            rows.position.add_(batch)
+        p = np.exp(x.astype(np.float64) / params.temperature)
+        kept = np.zeros(size, dtype=bool)
+        order = np.lexsort((np.arange(size), -x))
+        if params.top_k:
+            order = order[: params.top_k]
+        mass = np.cumsum(p[order]) / p[order].sum()
+        order = order[: int(np.searchsorted(mass, params.top_p)) + 1]
+        kept[order] = p[order] >= params.min_p * p.max()
+        assert counts[~kept].sum() == 0, "a token outside the cuts was drawn"
+        want = np.where(kept, p, 0) / p[kept].sum() * draws
+        statistic = float(((counts[kept] - want[kept]) ** 2 / want[kept]).sum())
+        freedom = int(kept.sum()) - 1
+        limit = freedom * (1 - 2 / (9 * freedom) + 4.7534 * math.sqrt(2 / (9 * freedom))) ** 3
+        if statistic > limit:
+            sys.exit(f"chi-square {statistic:.1f} exceeds {limit:.1f} for {params}")
+        found[f"T={params.temperature} k={params.top_k} p={params.top_p} min={params.min_p}"] = (
+            round(statistic, 1),
+            round(limit, 1),
+        )
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="times per kernel, granule sizes")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks"))
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("no CUDA device")
+    result = {
+        "subject": "sampler",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": torch.cuda.get_device_name(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {
+            "torch": torch.__version__,
+            "triton": triton.__version__,
+            "numpy": np.__version__,
+        },
+    }
+    began = time.perf_counter()
+    context = multiprocessing.get_context("spawn")  # a fork after CUDA has started would break
+    jobs = [("time", batch, granule) for batch, granule in sampler_timing.CONFIGURATIONS]
+    if not options.no_check:
+        jobs += [("check", v, dtype) for v in (*CHECKED, 1_000, 24) for dtype in DTYPES]
+    with context.Pool(min(16, len(jobs)), maxtasksperchild=1) as pool:
+        pool.map(compile_ahead, jobs, chunksize=1)
+    print(f"compiling took {time.perf_counter() - began:.0f} s", flush=True)
+    if not options.no_check:
+        began = time.perf_counter()
+        with context.Pool(15) as pool:
+            compared, statuses = check(pool, 10 if options.quick else 1)
+        result["rows_equal_to_reference"] = dict(compared)
+        result["statuses"] = dict(statuses)
+        print(f"equal: {dict(compared)} statuses {dict(statuses)}", flush=True)
+        result["chi_square"] = chi_square(200_000 if options.quick else 1_000_000)
+        print(f"chi-square: {result['chi_square']}", flush=True)
+        record_cases(options.out / "sampler_h200.json")
+        result["check_s"] = round(time.perf_counter() - began, 1)
+        print(f"checks took {result['check_s']} s", flush=True)
+    if options.profile:
+        sampler_timing.profile()
+    result["microseconds"] = sampler_timing.measure(BATCHES, TARGETS_US)
+    with (options.out / "records.jsonl").open("a") as file:
+        file.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main()
