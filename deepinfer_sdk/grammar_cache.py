@@ -18,8 +18,8 @@ from deepinfer_grammars import (
     compile_choice,
     compile_ebnf,
     compile_json_schema,
-    compile_relaxed,
     compile_regex,
+    compile_relaxed,
     compile_union,
 )
 from deepinfer_grammars import SchemaNotSupported as NotEnforceable

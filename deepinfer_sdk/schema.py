@@ -79,7 +79,9 @@ class Schema(Generic[T]):
         self.grammar()
 
     @staticmethod
-    def json(schema: Mapping[str, Any] | bool | str, **options: Unpack[JsonSettings]) -> Schema[Any]:
+    def json(
+        schema: Mapping[str, Any] | bool | str, **options: Unpack[JsonSettings]
+    ) -> Schema[Any]:
         """JSON that validates against a JSON Schema (drafts 4 to 2020-12), given as data or text.
 
         Args:

@@ -226,6 +226,24 @@ def _leap_second() -> str:
     return "(?:" + "|".join(forms) + ")"
 
 
+_WIDEST: dict[str, str] = {
+    "date": "[0-9]{4}-?[0-9W].*",
+    "time": "[0-9]{2}:?[0-9]{2}.*",
+    "date-time": "[0-9]{4}-?[0-9]{2}-?[0-9]{2}.*",
+    "duration": "[-+]?P.*",
+    "uuid": "[0-9a-fA-F{urn:id-]{32,}.*",
+    "email": ".*@.*",
+    "idn-email": ".*@.*",
+    "hostname": "[A-Za-z0-9._-]*",
+    "ipv4": "[0-9.]*",
+    "ipv6": "[0-9A-Fa-f:.]*(?:%.*)?",
+    "uri": "[A-Za-z][A-Za-z0-9+.-]*:.*",
+    "iri": "[A-Za-z][A-Za-z0-9+.-]*:.*",
+    "json-pointer": "(?:/.*)?",
+    "relative-json-pointer": "[0-9].*",
+}
+"""Texts without which no checker takes a format; what does not match them is surely not of it."""
+
 KNOWN_FORMATS: frozenset[str] = frozenset(_patterns())
 _REFUSED: dict[str, str] = {
     "regex": "A pattern that is itself a valid regular expression is not regular",
@@ -253,3 +271,18 @@ def format_node(pool: Pool, name: str, encode: Encode, *, strict: bool = True) -
         raise SchemaNotSupported(f"format {name!r} cannot be enforced in full", hint=_ONLY_STRICT)
     pattern = _patterns()[name] if strict else _as_specified().get(name, _patterns()[name])
     return regex_node(pool, pattern, encode=encode)
+
+
+def not_format_node(pool: Pool, name: str, encode: Encode) -> Node:
+    """Texts that no reading of a format takes (not all of them).
+
+    Raises:
+        SchemaNotSupported: Readings of the format differ too much to say.
+    """
+    if name not in _WIDEST:
+        raise SchemaNotSupported(
+            f"the negation of format {name!r} cannot be enforced",
+            hint="Use a pattern, or formats='annotate'",
+        )
+    pattern = f"(?s:{_WIDEST[name]})"
+    return pool.complement(regex_node(pool, pattern, encode=encode, widest=True))

@@ -175,7 +175,7 @@ class _Brancher:
             options = [make.below("anyOf", i) for i in range(len(schema["anyOf"]))]
             work.choose(_subsets(options) if make.scopes else [[option] for option in options])
         if "oneOf" in schema:
-            work.choose(_one_of(make, len(schema["oneOf"])))
+            work.choose(_one_of(make, len(schema["oneOf"]), work.facts))
         if "if" in schema and ("then" in schema or "else" in schema or make.scopes):
             yes: Option = [make.below("if")]
             no: Option = [make.denied("if")]
@@ -196,10 +196,11 @@ class _Brancher:
 
 def name_of(conjunction: Conjunction) -> str:
     """A readable name: the pointers of the claims."""
-    parts = []
-    for claim in conjunction:
-        for one in claim.options if isinstance(claim, Either) else (claim,):
-            parts.append(one.place.pointer if one.holds else f"not {one.place.pointer}")
+    parts = [
+        one.place.pointer if one.holds else f"not {one.place.pointer}"
+        for claim in conjunction
+        for one in (claim.options if isinstance(claim, Either) else (claim,))
+    ]
     return " & ".join(sorted(parts)) or "any value"
 
 
@@ -217,20 +218,22 @@ def _subsets(options: list[Pending]) -> list[Option]:
             f"anyOf with {len(options)} branches under unevaluatedProperties or unevaluatedItems",
             hint="Use oneOf, or additionalProperties in each branch",
         )
-    found: list[Option] = []
-    for chosen in range(1, 1 << len(options)):
-        found.append([option for i, option in enumerate(options) if chosen >> i & 1])
-    return found
+    return [
+        [option for i, option in enumerate(options) if chosen >> i & 1]
+        for chosen in range(1, 1 << len(options))
+    ]
 
 
-def _one_of(make: Maker, count: int) -> list[Option]:
+def _one_of(make: Maker, count: int, facts: Facts) -> list[Option]:
     """Exactly one: each of them, with the denial of those that could hold beside it."""
     places = [make.place.child("oneOf", index) for index in range(count)]
     options: list[Option] = []
     for i, place in enumerate(places):
         option: Option = [make.below("oneOf", i)]
         for j, other in enumerate(places):
-            if i != j and not apart(make.document, place, other):
+            if i != j and not apart(
+                make.document, place, other, types=facts.types, required=facts.required
+            ):
                 option.append(make.denied("oneOf", j))
         options.append(option)
     return options

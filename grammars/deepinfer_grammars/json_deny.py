@@ -29,9 +29,9 @@ def denials(make: Maker, schema: dict[str, Any], *, assert_formats: bool) -> lis
         *_objects(make, schema),
         *_applicators(make, schema),
     ]
-    for keyword in ("unevaluatedItems", "unevaluatedProperties"):
+    for keyword, kind in (("unevaluatedItems", "array"), ("unevaluatedProperties", "object")):
         if schema.get(keyword, True) not in (True, {}):
-            options.append([_refusal(make, keyword, "array" if keyword[-5] == "I" else "object")])
+            options.append([_refusal(make, keyword, kind)])
     return options
 
 
@@ -156,10 +156,14 @@ def _objects(make: Maker, schema: dict[str, Any]) -> Iterator[Option]:
     wanted = schema.get("required")
     for name in wanted if isinstance(wanted, list) else ():
         yield [_only("object"), absent(name)]
-    for name in schema.get("properties", {}):
+    for name, below in schema.get("properties", {}).items():
+        if below in (True, {}):
+            continue
         wrong = ~make.claim("properties", name)
         yield [present(name), _only("object", named=(name, wrong))]
-    for pattern in schema.get("patternProperties", {}):
+    for pattern, below in schema.get("patternProperties", {}).items():
+        if below in (True, {}):
+            continue
         claim = ~make.claim("patternProperties", pattern)
         some = Witness(claim.place.pointer, claim, pattern=pattern)
         yield [_only("object", witnesses=some)]
@@ -168,8 +172,21 @@ def _objects(make: Maker, schema: dict[str, Any]) -> Iterator[Option]:
         beyond = Members(make.place, schema, make.entered, ())
         yield [_only("object", witnesses=Witness(claim.place.pointer, claim, beyond=beyond))]
     if "propertyNames" in schema:
-        claim = ~make.claim("propertyNames")
-        yield [_only("object", witnesses=Witness(claim.place.pointer, name=claim))]
+        yield from _wrong_name(make, schema["propertyNames"])
+
+
+def _wrong_name(make: Maker, names: Any) -> Iterator[Option]:
+    """Some property has a name that `propertyNames` does not allow."""
+    if names is False:
+        yield [_only("object", count=(1, -1))]
+        return
+    barred = names.get("not") if isinstance(names, dict) and len(names) == 1 else None
+    if isinstance(barred, dict) and len(barred) == 1 and barred.keys() <= {"enum", "const"}:
+        listed = barred["enum"] if "enum" in barred else [barred["const"]]
+        yield from ([present(name)] for name in listed if isinstance(name, str))
+        return
+    claim = ~make.claim("propertyNames")
+    yield [_only("object", witnesses=Witness(claim.place.pointer, name=claim))]
 
 
 def _applicators(make: Maker, schema: dict[str, Any]) -> Iterator[Option]:

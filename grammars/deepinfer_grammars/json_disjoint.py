@@ -1,4 +1,4 @@
-"""Whether two subschemas plainly exclude each other, so that `oneOf` need not deny one for the other.
+"""Whether two subschemas plainly exclude each other, so that `oneOf` need not deny one of them.
 
 A quick look at types, listed values, required properties and closed objects; where it cannot tell,
 the compiler denies the other branches in full.
@@ -29,14 +29,33 @@ class _Summary:
     required: set[str] = field(default_factory=set)
     properties: dict[str, list[Place]] = field(default_factory=dict)
     only: frozenset[str] | None = None  # the only property names, if the object is closed
+    most: int | None = None  # the most properties
+    choices: list[list[Place]] = field(default_factory=list)  # one place of each list holds
 
 
-def apart(document: Document, left: Place, right: Place, depth: int = 0) -> bool:
-    """Whether it is plain that no value can satisfy both subschemas."""
+def apart(
+    document: Document,
+    left: Place,
+    right: Place,
+    depth: int = 0,
+    *,
+    types: frozenset[str] = TYPES,
+    required: frozenset[str] = frozenset(),
+) -> bool:
+    """Whether it is plain that no value can satisfy both subschemas.
+
+    Args:
+        document: Where they are.
+        left: One of them.
+        right: The other.
+        depth: How far down in the value they stand.
+        types: What is known of the type of the value.
+        required: What is known of the properties that it has, if it is an object.
+    """
     if left == right:
         return False
     one, two = _summarise(document, left), _summarise(document, right)
-    shared = one.types & two.types
+    shared = one.types & two.types & types
     if not shared:
         return True
     if one.values is not None and two.values is not None and not one.values & two.values:
@@ -44,17 +63,31 @@ def apart(document: Document, left: Place, right: Place, depth: int = 0) -> bool
     if shared <= {"integer", "fraction"}:
         return one.bounds.narrow(two.bounds).empty
     if shared != {"object"}:
-        return False
+        return _choices_apart(document, left, right, one, two, depth)
     for here, there in ((one, two), (two, one)):
-        if there.only is not None and here.required - there.only:
+        present = here.required | required
+        if there.only is not None and present - there.only:
             return True
-    if depth >= _DEEPEST:
-        return False
-    return any(
+        if there.most is not None and len(present) > there.most:
+            return True
+    if _choices_apart(document, left, right, one, two, depth):
+        return True
+    return depth < _DEEPEST and any(
         apart(document, mine, other, depth + 1)
-        for name in one.required & two.required
+        for name in (one.required & two.required) | required
         for mine in one.properties.get(name, ())
         for other in two.properties.get(name, ())
+    )
+
+
+def _choices_apart(
+    document: Document, left: Place, right: Place, one: _Summary, two: _Summary, depth: int
+) -> bool:
+    """Whether every option of a choice on one side excludes the other side."""
+    return depth < _DEEPEST and any(
+        all(apart(document, place, other, depth + 1) for place in places)
+        for choices, other in ((one.choices, right), (two.choices, left))
+        for places in choices
     )
 
 
@@ -101,6 +134,13 @@ def _note(summary: _Summary, place: Place, schema: dict[str, Any]) -> None:
     summary.required.update(wanted if isinstance(wanted, list) else ())
     for name in schema.get("properties", {}):
         summary.properties.setdefault(name, []).append(place.child("properties", name))
+    if "maxProperties" in schema:
+        most = int(schema["maxProperties"])
+        summary.most = most if summary.most is None else min(summary.most, most)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            count = len(schema[keyword])
+            summary.choices.append([place.child(keyword, index) for index in range(count)])
     if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
         names = frozenset(schema.get("properties", ()))
         summary.only = names if summary.only is None else summary.only & names

@@ -15,7 +15,8 @@ class MemberTable:
         named: Per property, the nodes of its member, each with the witnesses that it is (as bits).
         required: Names of the properties that must be there.
         extra: Any further member.
-        last: A further member, at the end of an object, that is every witness.
+        last: A further member that is every witness.
+        after: Any further member after that one. It may have the same name, and count instead.
         goal: The bits of all witnesses that the object needs.
         span: Fewest and most members; -1 is no limit.
     """
@@ -29,6 +30,7 @@ class MemberTable:
         *,
         extra: Node,
         last: Node,
+        after: Node,
         goal: int,
         span: tuple[int, int],
     ) -> None:
@@ -38,7 +40,9 @@ class MemberTable:
         self._required = [name in required for name in named]
         self._extra = extra
         self._last = last
+        self._after = after
         self._goal = goal
+        self._sealed = 2 * goal + 1  # all witnesses are there, one by a further member
         low, high = span
         counted = high >= 0 or low > len(required)
         self._low = low if counted else 0
@@ -86,24 +90,27 @@ class MemberTable:
         least, most = max(self._low - count, 0), high - count if high >= 0 else -1
         if 0 <= high < count:
             return pool.never
-        if met != self._goal:
-            if most == 0:
-                return pool.never
-            before = self._extras(count, max(least - 1, 0), _less(most), may_be_none=True)
-            alone = pool.never
-            if not count:
-                alone = self._last if least <= 1 else pool.never
-                before = self._extras(0, max(least - 1, 1), _less(most), may_be_none=False)
-            return pool.alt([pool.seq(before, self._comma, self._last), alone])
-        return self._extras(count, least, most, may_be_none=count > 0)
+        if met >= self._goal:
+            return self._extras(count, least, most)
+        if most == 0:
+            return pool.never
+        # Any members, the witness, and what may follow it.
+        afterwards = pool.repeat(pool.seq(self._comma, self._after), 0, _less(most))
+        witness = pool.seq(self._last, afterwards)
+        before = pool.seq(self._comma, witness)
+        if count:
+            return pool.seq(self._extras(count, max(least - 1, 0), _less(most)), before)
+        several = pool.seq(self._extras(0, max(least - 1, 1), _less(most)), before)
+        return pool.alt([several, witness]) if least <= 1 else several
 
-    def _extras(self, count: int, least: int, most: int, *, may_be_none: bool) -> Node:
+    def _extras(self, count: int, least: int, most: int) -> Node:
+        """Members of any other names; at least one if there is none so far."""
         pool = self._pool
         more = pool.seq(self._comma, self._extra)
         if count:
             return pool.repeat(more, least, most)
         if most == 0:
-            return pool.epsilon if may_be_none else pool.never
+            return pool.never
         return pool.seq(self._extra, pool.repeat(more, max(least - 1, 0), _less(most)))
 
     def _shuffled(self, left: tuple[int, ...], count: int, met: int) -> Node:
@@ -112,8 +119,12 @@ class MemberTable:
             "members", self._comma.id, ids, left, tuple(self._required), self._extra.id,
             self._low, self._high, self._goal, count, met,
         )  # fmt: skip
-        like = self._ordered(left, count, met)
-        uses = (self._extra, *(node for index in left for _, node in self._members[index]))
+        like = self._ordered(left, count, min(met, self._goal))
+        uses = (
+            self._extra,
+            self._last,
+            *(node for index in left for _, node in self._members[index]),
+        )
         if like is self._pool.never:
             return like
         return self._pool.lazy(key, like, lambda: self._body(left, count, met), uses)
@@ -128,10 +139,11 @@ class MemberTable:
                 for bits, member in self._members[index]:
                     step = pool.seq(member, self._shuffled(rest, after, met | bits))
                     parts.append(self._separated(count, step))
-            if self._extra is not pool.never:
-                step = pool.seq(self._extra, self._shuffled(left, after, met))
+            further = self._after if met == self._sealed > 1 else self._extra
+            for member, then in ((further, met), (self._last, self._sealed)):
+                step = pool.seq(member, self._shuffled(left, after, then))
                 parts.append(self._separated(count, step))
-        complete = count >= max(self._low, 1) and met == self._goal
+        complete = count >= max(self._low, 1) and met >= self._goal
         if complete and not any(self._required[index] for index in left):
             parts.append(pool.epsilon)
         return pool.alt(parts)

@@ -14,7 +14,6 @@ from fractions import Fraction
 from .expr import Pool
 from .node import Node
 
-
 _FLOAT_DIGITS = 300
 
 

@@ -62,7 +62,7 @@ class _Object:
             ]
         if facts.required - named.keys():
             return pool.never
-        extra, last = self._extra_members()
+        extra, last, after = self._extra_members()
         if low > len(facts.required) + 1 and extra is not pool.never:
             raise SchemaNotSupported(
                 f"minProperties: {low} cannot be enforced where property names are free: two of "
@@ -77,6 +77,7 @@ class _Object:
             facts.required,
             extra=extra,
             last=last,
+            after=after,
             goal=(1 << len(facts.witnesses)) - 1,
             span=(low, high),
         )
@@ -177,8 +178,13 @@ class _Object:
         pointer = self._patterns[pattern]
         return pattern_node(self._pool, Text("pattern", pattern, holds, pointer))
 
-    def _extra_members(self) -> tuple[Node, Node]:
-        """Members with any other name: any such member, and one that is every witness at once."""
+    def _extra_members(self) -> tuple[Node, Node, Node]:
+        """Members with any other name.
+
+        Returns:
+            Any such member; one that is every witness at once; and one that may come after it
+            without undoing it, should it have the same name.
+        """
         pool, compiler, facts = self._pool, self._compiler, self._facts
         rules = facts.members
         mentioned = any(
@@ -187,7 +193,7 @@ class _Object:
             for keyword in ("additionalProperties", "patternProperties")
         )
         if not compiler.options.extra_properties and not mentioned and not facts.open_members:
-            return pool.never, pool.never
+            return pool.never, pool.never, pool.never
         if len(self._patterns) > _MOST_PATTERNS:
             raise SchemaNotSupported(
                 f"{len(self._patterns)} patterns of property names cannot be told apart",
@@ -205,6 +211,7 @@ class _Object:
         patterns = list(self._patterns)
         members: list[Node] = []
         last: list[Node] = []
+        after: list[Node] = []
         for chosen in range(1 << len(patterns)):
             matched = {p for i, p in enumerate(patterns) if chosen >> i & 1}
             claims = self._extra_claims(matched)
@@ -214,8 +221,10 @@ class _Object:
             member = self._member([*names, *parts], claims)
             members.append(member)
             if facts.witnesses:
-                last.append(self._last(matched, [*names, *parts], claims))
-        return pool.alt(members), pool.alt(last)
+                witness = self._last(matched, [*names, *parts], claims)
+                last.append(witness)
+                after.append(member if witness is pool.never else witness)
+        return pool.alt(members), pool.alt(last), pool.alt(after)
 
     def _member(self, name_parts: list[Node], claims: Conjunction) -> Node:
         pool, compiler = self._pool, self._compiler
@@ -244,14 +253,13 @@ class _Object:
         return frozenset(claims)
 
     def _last(self, matched: set[str], name_parts: list[Node], claims: Conjunction) -> Node:
-        """A further property that is every witness; no later member can then undo it."""
+        """A further property that is the witness, if its name can be one."""
         witnesses = self._facts.witnesses
-        if len(witnesses) > 1 or self._compiler.options.shuffled:
+        if len(witnesses) > 1:
             raise SchemaNotSupported(
-                "the negation of keywords on free property names cannot be enforced here: a later "
-                "member of the same name would undo it",
+                "several negations of keywords on free property names cannot be enforced together",
                 hint="Name the properties, or say what is allowed instead",
-                pointer=witnesses[0].pointer,
+                pointer=witnesses[1].pointer,
             )
         witness = witnesses[0]
         parts = list(name_parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .errors import GrammarError, SchemaNotSupported
 from .expr import Pool
-from .formats import format_node
+from .formats import format_node, not_format_node
 from .json_facts import Facts, Text
 from .json_multiples import multiple_node
 from .json_numbers import (
@@ -92,21 +92,22 @@ def _one_spelling(pool: Pool, parts: list[Node], low: int, high: int) -> Node:
 
 
 def _format(pool: Pool, text: Text, *, strict: bool) -> Node | None:
-    if not text.holds:
+    if not text.holds and not strict:
         raise SchemaNotSupported(
-            f"the negation of format {text.value!r} cannot be enforced: formats are enforced in "
-            "the narrowest reading of their specifications",
-            hint="Use a pattern, or formats='annotate'",
+            f"the negation of format {text.value!r} cannot be enforced exactly",
+            hint="Use a pattern, or formats='strict', which denies it in any reading",
             pointer=text.pointer,
         )
     try:
+        if not text.holds:
+            return not_format_node(pool, text.value, json_chars)
         return format_node(pool, text.value, json_chars, strict=strict)
     except GrammarError as error:
         raise SchemaNotSupported(error.message, hint=error.hint, pointer=text.pointer) from None
 
 
 def pattern_node(pool: Pool, text: Text) -> Node:
-    """The inside of a JSON string that contains a match of an ECMA-262 pattern, or contains none."""
+    """The inside of a JSON string with a match of an ECMA-262 pattern somewhere, or with none."""
     known = pool.memo.get(("pattern", text.value, text.holds))
     if known is not None:
         return known

@@ -1,10 +1,10 @@
 """JSON Schema to expressions.
 
-The compiler works on *conjunctions*: sets of claims that subschemas hold, or do not hold. A property
-that two `allOf` branches both describe is the conjunction of the two descriptions, so intersections
-need no schema merging, and `not`, `if` and `oneOf` are claims of the other sign. Every conjunction
-becomes one rule; recursion in the schema is recursion between rules. What cannot be enforced is
-refused with its place.
+The compiler works on *conjunctions*: sets of claims that subschemas hold, or do not hold. A
+property that two `allOf` branches both describe is the conjunction of the two descriptions, so
+intersections need no schema merging, and `not`, `if` and `oneOf` are claims of the other sign.
+Every conjunction becomes one rule; recursion in the schema is recursion between rules. What cannot
+be enforced is refused with its place.
 """
 
 from __future__ import annotations

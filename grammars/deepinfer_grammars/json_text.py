@@ -136,7 +136,7 @@ class Layout:
                 }
                 table = MemberTable(
                     pool, self.mark(pool, ","), named, frozenset(named),
-                    extra=pool.never, last=pool.never, goal=0, span=(0, -1),
+                    extra=pool.never, last=pool.never, after=pool.never, goal=0, span=(0, -1),
                 )  # fmt: skip
                 members = table.shuffled() if shuffled else table.ordered()
                 return self.enclose(pool, "{", members, "}", empty=not named)

@@ -58,7 +58,7 @@ def test_real_schemas_take_valid_and_refuse_invalid_instances(part):
         for test in case["tests"]:
             accepted = grammar.accepts(text_of(test["data"]))
             assert accepted == test["valid"], (case["id"], test["data"])
-    assert len(refused) <= 4, refused  # of 98 or 99; each says where and why
+    assert len(refused) <= 1, refused  # of 98 or 99; each says where and why
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -233,7 +233,7 @@ def test_keyword(schema, takes, refuses):
     [
         ({"type": "array", "uniqueItems": True}, SchemaNotSupported, "#/uniqueItems"),
         ({"type": "string", "pattern": "(a)\\1"}, SchemaNotSupported, "#/pattern"),
-        ({"not": {"format": "date"}}, SchemaNotSupported, "#/not/format"),
+        ({"not": {"format": "uri-reference"}}, SchemaNotSupported, "#/not/format"),
         ({"not": {"uniqueItems": True}}, SchemaNotSupported, "#/not/uniqueItems"),
         ({"not": {"$ref": "#"}}, SchemaNotSupported, "#"),
         ({"multipleOf": 0.123456789}, SchemaNotSupported, "#/multipleOf"),
@@ -283,8 +283,8 @@ def test_pretty_is_what_json_dumps_writes_with_an_indent(indent):
     [
         ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, ["#/uniqueItems"]),
         ({"properties": {"not": {"pattern": "(a)\\1"}}}, ["#/properties/not/pattern"]),
-        ({"not": {"properties": {"a": {"format": "date"}}, "required": ["a"]}}, ["#/not"]),
-        ({"if": {"not": {"format": "date"}}, "then": {"minLength": 3}}, ["#/if"]),
+        ({"not": {"properties": {"a": {"format": "iri-reference"}}, "required": ["a"]}}, ["#/not"]),
+        ({"if": {"not": {"uniqueItems": True}}, "then": {"minLength": 3}}, ["#/if"]),
     ],
 )
 def test_what_cannot_be_enforced_can_be_left_out(schema, dropped):
