@@ -31,7 +31,7 @@ class TokenRow:
         minus: int32 [n]; ids to take away, without twins.
     """
 
-    __slots__ = ("_base", "_minus", "_plus", "_vocabulary", "_words", "farthest")
+    __slots__ = ("_base", "_longest", "_minus", "_plus", "_vocabulary", "_words", "farthest")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class TokenRow:
         self._base = base
         self._plus = plus
         self._minus = minus
+        self._longest = -1
         if words is not None:
             words.setflags(write=False)
 
@@ -143,6 +144,15 @@ class TokenRow:
             correct_bits(words, self._plus, self._minus, twins)
         words.setflags(write=False)
         return words
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest allowed text token."""
+        if self._longest < 0:
+            bits = np.unpackbits(self.words.astype("<u4").view(np.uint8), bitorder="little")
+            lengths = self._vocabulary.lengths
+            self._longest = int((lengths * bits[: len(lengths)]).max(initial=0))
+        return self._longest
 
     @property
     def nbytes(self) -> int:

@@ -9,8 +9,6 @@ Not thread-safe: callers hold the grammar's lock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +17,7 @@ from .distance import UNREACHABLE
 from .errors import ConstraintTooLarge
 from .expr import Pool
 from .first_bytes import FirstBytes
+from .gathered import Gathered
 from .limits import Limits
 from .lookahead import Lookahead, is_narrow
 from .node import Kind, Node
@@ -38,25 +37,6 @@ _MOST_PARTS = 64
 _FEW_BYTES = 4
 _FEW_EXITS = 8
 _LONGEST_STEP = 16  # bytes of a literal to look at before asking whether any token is as long
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """Tokens of some branches: int32 arrays, rows, and the largest distance behind a token."""
-
-    tokens: list[Int32]
-    rows: list[TokenRow]
-    farthest: int
-
-    def add(self, other: _Gathered) -> None:
-        self.tokens += other.tokens
-        self.rows += other.rows
-        self.farthest = max(self.farthest, other.farthest)
-
-    def walked(self, tokens: Int32, ends: Int32, table: StateTable) -> None:
-        """Take in tokens with the states behind them."""
-        self.tokens.append(tokens)
-        self.farthest = max(self.farthest, farthest(ends, table.fewest))
 
 
 class TokenWalk:
@@ -88,7 +68,7 @@ class TokenWalk:
         self.nbytes = 0
         self._parts: dict[tuple[Node, int], Part | None] = {}
         self._sequences: dict[tuple[Node, Node], Node] = {}
-        self._literals: dict[Node, _Gathered | None] = {}
+        self._literals: dict[Node, Gathered | None] = {}
         self._making: set[Node] = set()
         self._indexes: dict[Node, RepeatIndex | None] = {}
         self._walk = VocabularyWalk(table, vocabulary)
@@ -132,7 +112,7 @@ class TokenWalk:
             if head.kind is Kind.REPEAT:
                 row = self._repeat_row(key)
             elif head.kind is Kind.AND:
-                row = self._excluding_row(key)
+                row = self._excluding_row(key) or self._uncounted_row(key)
             row = row or self._union_row(key)
         if row is None:
             # Only a walk takes longer than the digest.
@@ -153,10 +133,10 @@ class TokenWalk:
         tokens = np.concatenate(gathered.tokens) if gathered.tokens else NOTHING
         return TokenRow.union(self._vocabulary, gathered.rows, tokens, gathered.farthest, end=end)
 
-    def _gathered(self, stack: list[tuple[Node, int]]) -> _Gathered | None:
+    def _gathered(self, stack: list[tuple[Node, int]]) -> Gathered | None:
         """The tokens of branches: expressions, and the trie nodes from which they have to match."""
         pool, distance = self._pool, self._table.distance
-        found = _Gathered([], [], 0)
+        found = Gathered([], [], 0)
         seen = set(stack)
         while stack:
             node, at = stack.pop()
@@ -205,19 +185,19 @@ class TokenWalk:
             joined = self._sequences[head, tail] = self._pool.seq(head, tail)
         return joined
 
-    def _literal(self, node: Node) -> _Gathered | None:
+    def _literal(self, node: Node) -> Gathered | None:
         """The tokens of a branch with a literal beginning; it comes back in many choices."""
         if node not in self._literals:
-            found = _Gathered([], [], 0)
+            found = Gathered([], [], 0)
             rest = self._gathered(self._along(node, ROOT, found))
             if rest is not None:
                 found.add(rest)
-                found = _Gathered([np.concatenate(found.tokens)], [], found.farthest)
+                found = Gathered([np.concatenate(found.tokens)], [], found.farthest)
             self._literals[node] = found if rest is not None else None
         return self._literals[node]
 
     def _through(
-        self, head: Node, tail: Node, at: int, part: Part, found: _Gathered
+        self, head: Node, tail: Node, at: int, part: Part, found: Gathered
     ) -> list[tuple[Node, int]]:
         """Take in a beginning, and what follows it; the branches that are left to follow."""
         found.tokens.append(part.tokens)
@@ -262,7 +242,7 @@ class TokenWalk:
         item = repeat.head
         return item.kind is not Kind.BYTES and self._first(item).bit_count() <= _FEW_BYTES
 
-    def _along(self, node: Node, at: int, found: _Gathered) -> list[tuple[Node, int]]:
+    def _along(self, node: Node, at: int, found: Gathered) -> list[tuple[Node, int]]:
         """Take in the tokens within a literal beginning; what follows it, and where."""
         trie, pool = self._vocabulary.preorder, self._pool
         found.farthest = max(found.farthest, self._table.distance(node) - 1)
@@ -358,6 +338,31 @@ class TokenWalk:
         # To get away from the excluded texts takes an item for each of them at most.
         far = row.farthest + extra + (len(words) + 1) * table.distance(repeats[0].head)
         return row.beside(far, NOTHING, np.concatenate(minus))
+
+    def _uncounted_row(self, key: Node) -> TokenRow | None:
+        """The mask of an intersection with counters that are still far from their ends.
+
+        Without the counters it is the same in many states. It is theirs too if they leave room for
+        the longest token in it and the way from there to the end of the intersection.
+        """
+        pool, distance = self._pool, self._table.distance
+        both, tail = (key.head, key.tail) if key.kind is Kind.SEQ else (key, pool.epsilon)
+        counted = [
+            p for p in both.parts if p.kind is Kind.REPEAT and p.high > 0 and distance(p.head)
+        ]
+        if not counted:
+            return None
+        others = [part for part in both.parts if part not in counted]
+        free = pool.all_of([*others, *[pool.repeat(p.head, p.low) for p in counted]])
+        node = pool.seq(free, tail)
+        if self._is_open(node):
+            return None
+        row, extra = self._row(node)
+        far = row.farthest + extra
+        needed = row.longest + max(0, far - distance(tail))
+        if min(part.high for part in counted) < needed:
+            return None
+        return row.beside(far, NOTHING, NOTHING) if extra else row
 
     def _walked_row(self, key: Node) -> TokenRow:
         """The mask of an expression from a walk of the whole trie, or of where it is special."""

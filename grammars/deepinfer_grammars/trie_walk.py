@@ -206,7 +206,7 @@ def walk_beside(
                 stacks[1, level] = other
                 if token[node] >= 0:
                     if state > 0:
-                        far = max(far, fewest[state])
+                        far = max(far, int(fewest[state]))
                     if other == 0:
                         plus[found] = token[node]
                         found += 1
@@ -287,7 +287,7 @@ def farthest(ends: Int32, fewest: Int32) -> int:
     """The largest distance of some states; 0 if there are none."""
     most = 0
     for index in range(len(ends)):
-        most = max(most, fewest[ends[index]])
+        most = max(most, int(fewest[ends[index]]))
     return most
 
 

@@ -57,6 +57,7 @@ class Vocabulary:
         size: Number of token ids.
         words: Length of a packed mask in 32-bit words.
         longest: Bytes of the longest text token.
+        lengths: int32 [size]; bytes of each text token, else 0.
         alphabet: 256-bit mask of the bytes that are a token by themselves. A constraint is written
             with these bytes only, so that whatever was begun can always be finished.
         node_byte: uint8 [nodes]; the byte on the edge into the node.
@@ -89,13 +90,14 @@ class Vocabulary:
         if self.longest > _LONGEST_TOKEN:
             raise ValueError(f"a token has {self.longest} bytes; at most {_LONGEST_TOKEN} work")
         self.tokens_by_byte = np.bincount([token[0] for token, _ in by_bytes], minlength=256)
+        self.lengths = np.array([len(token or b"") for token in self.tokens], np.int32)
         self.alphabet = sum({1 << token[0] for token, _ in by_bytes if len(token) == 1})
         self._build_trie(by_bytes)
         self.preorder = Preorder(
             *preorder(self.node_byte, self.child_start, self.child_count, self.token_at)
         )
         self.tokens_before: NDArray[np.int64] = np.concatenate(
-            (np.zeros(1, np.int64), np.cumsum(self.preorder.token >= 0))
+            (np.zeros(1, np.int64), np.cumsum(self.preorder.token >= 0, dtype=np.int64))
         )
         prepare(self.preorder, self.twins)
         self.eos_words = np.zeros(self.words, np.uint32)

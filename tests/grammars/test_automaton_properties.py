@@ -243,3 +243,30 @@ def test_long_lists_of_words_equal_trying_every_token(vocabulary):
             state, other = (a.walk(a.start, data[:end]) for a in (automaton, fresh))
             assert ids_of(automaton.mask(state, PLENTY)) == one_by_one(fresh, other), data[:end]
         assert automaton.accepting(state)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^[a-z]+@[a-z]+$", "maxLength": 40},
+        {"type": "string", "pattern": "a.b", "minLength": 12, "maxLength": 45},
+        {"type": "string", "pattern": "^(ab|c)+d$", "minLength": 7, "maxLength": 30},
+        {"type": "string", "format": "email", "maxLength": 50},
+    ],
+)
+def test_intersections_with_counters_equal_trying_every_token_up_to_the_limit(schema, vocabulary):
+    automaton, fresh = (TokenAutomaton(compile_json_schema(schema), vocabulary) for _ in range(2))
+    texts = [b"ab" * 30, b"a" * 20 + b"@" + b"b" * 30, b"axb" + b"the " * 11, b"c" * 29 + b"d"]
+    compared = 0
+    for text in texts:
+        state, other = automaton.start, fresh.start
+        for byte in b'"' + text + b'"':
+            mask = ids_of(automaton.mask(state, PLENTY))
+            assert mask == one_by_one(fresh, other), text
+            compared += 1
+            state, other = (
+                a.walk(s, bytes([byte])) for a, s in ((automaton, state), (fresh, other))
+            )
+            if not state:
+                break
+    assert compared > 50
