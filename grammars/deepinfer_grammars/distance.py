@@ -72,27 +72,75 @@ class Distance:
         return self._search(node, self._exact) if exact is None else exact
 
     def _settle_rules(self) -> None:
-        """Least fixpoint over the rules, re-evaluating a rule when one it uses got closer."""
-        bodies = self._pool.rule_bodies
-        users: list[list[int]] = [[] for _ in bodies]
-        for index, body in enumerate(bodies):
+        """Settle all nodes of all rules, nearest first, so that each is evaluated once (Knuth 1977).
+
+        Intersections and complements of rule-free parts are searched when they come up. Those that
+        contain rules wait until nothing else is left.
+        """
+        bodies = [body for body in self._pool.rule_bodies if body is not None]
+        users, waiting = self._uses(bodies)
+        heap: list[tuple[int, int]] = []  # (distance, id of the node)
+        late: list[Node] = []
+        for node in waiting:
+            if node.kind in (Kind.AND, Kind.NOT) and not node.nullable:
+                if _rules_in(node):
+                    late.append(node)
+                else:
+                    heapq.heappush(heap, (self._compose(node), node.id))
+            elif not self._settling(node):
+                heapq.heappush(heap, (self._combine(node, []), node.id))
+        final = self._composed
+        settled: set[Node] = set()
+        while heap or late:
+            if not heap:
+                node = late.pop()
+                heapq.heappush(heap, (self._compose(node), node.id))
+            value, number = heapq.heappop(heap)
+            node = self._pool.nodes[number]
+            if node in settled or value >= UNREACHABLE:
+                continue
+            settled.add(node)
+            final[node] = value
+            for user in users.get(node, ()):
+                waiting[user] -= 1
+                if user.kind is Kind.REF:
+                    self._rules[user.low] = value
+                elif waiting[user] and user.kind is not Kind.ALT:
+                    continue
+                if user not in settled:
+                    values = [final.get(n, UNREACHABLE) for n in self._settling(user)]
+                    heapq.heappush(heap, (self._combine(user, values), user.id))
+        for node in waiting:
+            final.setdefault(node, UNREACHABLE)
+        for index, body in enumerate(self._pool.rule_bodies):
             if body is not None:
-                for used in _rules_in(body):
-                    users[used].append(index)
-        queue = [i for i, body in enumerate(bodies) if body is not None]
-        waiting = set(queue)
-        while queue:
-            index = queue.pop()
-            waiting.discard(index)
-            body = bodies[index]
-            value = UNREACHABLE if body is None else self._compose(body)
-            if value < self._rules[index]:
-                self._rules[index] = value
-                for user in users[index]:
-                    if user not in waiting:
-                        waiting.add(user)
-                        queue.append(user)
+                self._rules[index] = final[body]
         self._settled = True
+
+    def _uses(self, bodies: list[Node]) -> tuple[dict[Node, list[Node]], dict[Node, int]]:
+        """Which nodes are evaluated from which, and of how many each."""
+        users: dict[Node, list[Node]] = {}
+        waiting: dict[Node, int] = {}
+        stack = list(bodies)
+        while stack:
+            node = stack.pop()
+            if node in waiting:
+                continue
+            operands = self._settling(node)
+            waiting[node] = len(operands)
+            for operand in operands:
+                users.setdefault(operand, []).append(node)
+            stack.extend(operands)
+        return users, waiting
+
+    def _settling(self, node: Node) -> tuple[Node, ...]:
+        """What the distance of a node is combined from; nothing where it is known or searched."""
+        if node.kind is Kind.REF:
+            body = self._pool.rule_bodies[node.low]
+            return () if body is None else (body,)
+        if node.kind is Kind.AND or (node.kind is Kind.REPEAT and not node.low):
+            return ()
+        return _operands(node)
 
     def _compose(self, root: Node) -> int:
         """Evaluate bottom-up, with a stack; values that rest on open rules are not kept."""

@@ -73,6 +73,12 @@ _CHECKS: dict[str, Check] = {
     "uniqueItems": _is_flag,
     "required": _is_names,
     "items": _is_schema,
+    "$recursiveRef": _is_text,
+    "$id": _is_text,
+    "$schema": _is_text,
+    "$vocabulary": lambda value: isinstance(value, dict) and all(map(_is_flag, value.values())),
+    "dependencies": lambda value: isinstance(value, dict)
+    and all(_is_schema(below) or _is_names(below) for below in value.values()),
     "dependentRequired": lambda value: isinstance(value, dict)
     and all(map(_is_names, value.values())),
     **dict.fromkeys(
@@ -88,13 +94,12 @@ _CHECKS: dict[str, Check] = {
     ),
     **dict.fromkeys(
         (
-            "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames",
+            "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else", "propertyNames",
             "unevaluatedItems", "unevaluatedProperties",
         ),
         _is_schema,
     ),
 }  # fmt: skip
-_REQUIRE_JUDGE = frozenset({"$vocabulary", "$recursiveRef", "dependencies", "additionalItems"})
 
 
 def check_schema(root: Any, subschemas: Mapping[str, Any]) -> None:
@@ -124,8 +129,6 @@ def check_schema(root: Any, subschemas: Mapping[str, Any]) -> None:
 def _looks_right(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return True
-    if not _REQUIRE_JUDGE.isdisjoint(schema):
-        return False
     for keyword, value in schema.items():
         check = _CHECKS.get(keyword)
         if check is not None and not check(value):

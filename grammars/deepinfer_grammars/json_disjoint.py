@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import GrammarError
-from .json_facts import TYPES, spelling
+from .json_facts import TYPES, spelling, type_of
 from .json_keywords import bounds_of, types_of
 from .json_numbers import Bounds
 from .json_refs import Document, Place
@@ -117,7 +117,7 @@ def _summarise(document: Document, start: Place) -> _Summary:
         todo += [found for found in below if found not in seen]
         seen.update(below)
     if summary.values is not None:
-        summary.types &= frozenset(_type_of(json.loads(value)) for value in summary.values)
+        summary.types &= frozenset(type_of(json.loads(value)) for value in summary.values)
     document.summaries[start] = summary
     return summary
 
@@ -144,13 +144,3 @@ def _note(summary: _Summary, place: Place, schema: dict[str, Any]) -> None:
     if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
         names = frozenset(schema.get("properties", ()))
         summary.only = names if summary.only is None else summary.only & names
-
-
-def _type_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    return {float: "fraction", str: "string", list: "array", dict: "object"}[type(value)]

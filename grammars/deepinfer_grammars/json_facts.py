@@ -192,3 +192,14 @@ def spelling(value: Any) -> str:
         items = sorted((json.dumps(name), spelling(item)) for name, item in value.items())
         return "{" + ",".join(f"{name}:{item}" for name, item in items) + "}"
     return json.dumps(value)
+
+
+def type_of(value: Any) -> str:
+    """The type of a JSON value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if value == value // 1 else "fraction"
+    return {str: "string", list: "array", dict: "object"}[type(value)]

@@ -22,7 +22,8 @@ from .expr import Pool
 from .grammar import Build, Grammar, too_deep
 from .json_arrays import array_node
 from .json_branches import branches, name_of
-from .json_facts import Claim, Conjunction, Either, Facts
+from .json_facts import TYPES, Claim, Conjunction, Either, Facts, type_of
+from .json_keywords import types_of
 from .json_objects import object_node
 from .json_refs import Document, Place
 from .json_scalars import name_node, numeric_node, string_node
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 _MOST_RULES = 50_000
 _MOST_LISTED = 4096
+# Beside these keywords no listed value needs a validator.
+_LISTED_ONLY = frozenset(
+    {"enum", "type", "title", "description", "default", "examples", "$comment", "deprecated"}
+)
 
 PropertyOrder = Literal["schema", "any"]
 Formats = Literal["strict", "assert", "annotate"]
@@ -241,8 +246,11 @@ class SchemaCompiler:
         return None
 
     def _listed_values(self, values: list[Any], claims: list[Claim]) -> list[Any]:
-        if len(claims) == 1 and len(self.document.at(claims[0].place)) == 1:
-            return values
+        if len(claims) == 1:
+            schema = self.document.at(claims[0].place)
+            if schema.keys() <= _LISTED_ONLY:
+                types = types_of(schema["type"]) if "type" in schema else TYPES
+                return [value for value in values if type_of(value) in types]
         return self._listed.fitting(values, claims)
 
     def _fitting(self, facts: Facts) -> list[Any]:
