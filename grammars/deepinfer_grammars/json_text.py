@@ -41,6 +41,9 @@ def json_chars(pool: Pool, ranges: Iterable[tuple[int, int]]) -> Node:
 
 def any_json_char(pool: Pool) -> Node:
     """Any one character in any spelling; surrogate escapes only in proper pairs."""
+    known = pool.memo.get(("any_json_char",))
+    if known is not None:
+        return known
     hex_digit = _hex(pool, "0123456789abcdef")
     low_three = pool.repeat(hex_digit, 2, 2)
     plain_unit = pool.alt(
@@ -59,7 +62,9 @@ def any_json_char(pool: Pool) -> Node:
             pool.seq(pool.literal("u"), pool.alt((plain_unit, pair))),
         )
     )
-    return pool.alt((json_chars(pool, ANY_CHAR), pool.seq(pool.literal("\\"), escape)))
+    known = pool.alt((json_chars(pool, ANY_CHAR), pool.seq(pool.literal("\\"), escape)))
+    pool.memo["any_json_char",] = known
+    return known
 
 
 def _dumps(value: Any) -> str:
