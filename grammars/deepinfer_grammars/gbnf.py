@@ -16,7 +16,10 @@ from .utf8 import ANY_CHAR, MAX_CODE_POINT, char_set, invert, normalise
 _MOST_NESTING = 200
 _MOST_DIGITS = 9
 _NAME = frozenset(string.ascii_letters + string.digits + "-_")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "[": "[", "]": "]"}
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "e": "\x1b",
+    "f": "\f", "v": "\v",
+}  # fmt: skip
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
 
@@ -53,8 +56,9 @@ class _Parser:
             self._skip(lines=True)
         for name, at in self._used_at.items():
             if name not in self._defined:
+                line = self._text.count("\n", 0, at) + 1
                 raise InvalidConstraint(
-                    f"the rule {name!r} is used but not defined",
+                    f"the rule {name!r} is used but not defined, line {line}",
                     position=at,
                     hint=f"Add a line: {name} ::= ...",
                 )
@@ -73,7 +77,9 @@ class _Parser:
         place = (
             f"rule {self._current!r} of the GBNF grammar" if self._current else "the GBNF grammar"
         )
-        return InvalidConstraint(f"{what} in {place}", position=self._at if at is None else at)
+        at = self._at if at is None else at
+        line = self._text.count("\n", 0, at) + 1
+        return InvalidConstraint(f"{what} in {place}, line {line}", position=at)
 
     def _skip(self, *, lines: bool) -> None:
         """White space and comments; line ends only where a rule cannot end."""
@@ -240,7 +246,7 @@ class _Parser:
                     return chr(code)
             raise self._invalid(f"\\{kind}{digits} is not a character", at)
         if kind and not kind.isalnum():
-            return _ESCAPES.get(kind, kind)
+            return kind
         if kind in _ESCAPES:
             return _ESCAPES[kind]
         raise self._invalid(f"unknown escape \\{kind}", at)

@@ -5,19 +5,22 @@ left-recursive group is split into its empty text and the rest, and the rest is 
 
     r_i = r_1 a_i1 | ... | r_n a_in | b_i        (b_i does not begin with any rule of the group)
 
-which is solved like linear equations: x = x a | b has the solution b a* (Arden 1961). This covers
-direct, indirect and hidden (behind parts that may be empty) left recursion, and cycles x = x.
+which is solved like linear equations: x = x a | b has the solution b a* (Arden 1961). Solutions of
+large groups could be exponentially long, so they are written as right-recursive rules instead, one
+for each pair of a rule and what it may become. This covers direct, indirect and hidden (behind
+parts that may be empty) left recursion, and cycles x = x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .errors import ConstraintTooLarge
 from .expr import Pool
 from .node import Kind, Node
 
-_LARGEST_GROUP = 400
+_MOST_SUBSTITUTED = 6  # rules of a group that is solved by substitution
+_MOST_STEPS = 200_000  # in the right-recursive rules of a larger group
 
 
 def remove_left_recursion(pool: Pool, groups: Iterable[list[int]]) -> None:
@@ -28,15 +31,10 @@ def remove_left_recursion(pool: Pool, groups: Iterable[list[int]]) -> None:
         groups: Rule indices, grouped so that rules of a group reach each other at the left.
 
     Raises:
-        ConstraintTooLarge: A group has too many rules.
+        ConstraintTooLarge: Too many rules of a group use each other.
     """
     rewriter = _Rewriter(pool)
     for group in groups:
-        if len(group) > _LARGEST_GROUP:
-            raise ConstraintTooLarge(
-                f"{len(group)} rules are left-recursive through each other",
-                hint="Rewrite left recursion as repetition, e.g. expr: term (op term)*",
-            )
         rewriter.solve(group)
 
 
@@ -57,7 +55,26 @@ class _Rewriter:
         for name, index in names.items():
             body = bodies[index] or pool.never
             factors[name], rests[name] = self._left(self._filled_part(body))
-        order = list(names)
+        if len(group) <= _MOST_SUBSTITUTED:
+            self._solve_by_substitution(factors, rests)
+        else:
+            self._solve_by_paths(factors, rests)
+        for name, index in names.items():
+            pool.rule_bodies[name] = rests[name]
+            filled = self._filled[index]
+            empty = (
+                pool.epsilon
+                if bodies[index] is not None and _nullable(bodies[index])
+                else pool.never
+            )
+            pool.rule_bodies[index] = pool.alt((filled, empty))
+
+    def _solve_by_substitution(
+        self, factors: dict[int, dict[int, Node]], rests: dict[int, Node]
+    ) -> None:
+        """Put each rule's solution into the other equations; `rests` become the solutions."""
+        pool = self._pool
+        order = list(rests)
         for done, name in enumerate(order):
             own = factors[name].pop(name, pool.never)
             loop = pool.repeat(self._filled_part(own), 0)
@@ -68,15 +85,45 @@ class _Rewriter:
         for done, name in reversed(list(enumerate(order))):
             for other in order[:done]:
                 self._substitute(factors, rests, other, name)
-        for name, index in names.items():
-            pool.rule_bodies[name] = rests[name]
-            filled = self._filled[index]
-            empty = (
-                pool.epsilon
-                if bodies[index] is not None and _nullable(bodies[index])
-                else pool.never
+
+    def _solve_by_paths(self, factors: dict[int, dict[int, Node]], rests: dict[int, Node]) -> None:
+        """Write what may follow a complete rule until another one is complete, as rules.
+
+        A text of rule i begins with the rest of some rule k; then k grows into i step by step. With
+        E(j) for what may follow a complete j: E(j) = a_jm E(m) | ..., and E(i) may be empty. Steps
+        that may add nothing are followed at once, so that no E begins with an E.
+        """
+        pool = self._pool
+        steps: dict[int, list[tuple[int, Node]]] = {name: [] for name in rests}
+        idle: dict[int, list[int]] = {name: [] for name in rests}
+        for into, terms in factors.items():
+            for name, factor in terms.items():
+                if factor.nullable:
+                    idle[name].append(into)
+                filled = self._filled_part(factor)
+                if filled is not pool.never:
+                    steps[name].append((into, filled))
+        becomes = {name: _reached(name, idle.__getitem__) for name in rests}
+        onwards = {
+            name: [step for other in others for step in steps[other]]
+            for name, others in becomes.items()
+        }
+        if len(rests) * sum(map(len, onwards.values())) > _MOST_STEPS:
+            raise ConstraintTooLarge(
+                f"{len(rests)} rules are left-recursive through each other",
+                hint="Rewrite left recursion as repetition, e.g. expr: term (op term)*",
             )
-            pool.rule_bodies[index] = pool.alt((filled, empty))
+        solved: dict[int, Node] = {}
+        for target in rests:
+            follow = {name: pool.rule(f"after {pool.rule_names[name]}") for name in rests}
+            for name, rule in follow.items():
+                rule.nullable = target in becomes[name]
+            for name, rule in follow.items():
+                parts = [pool.seq(factor, follow[into]) for into, factor in onwards[name]]
+                end = pool.epsilon if rule.nullable else pool.never
+                pool.define(rule, pool.alt([end, *parts]))
+            solved[target] = pool.alt([pool.seq(rest, follow[k]) for k, rest in rests.items()])
+        rests.update(solved)
 
     def _substitute(
         self, factors: dict[int, dict[int, Node]], rests: dict[int, Node], into: int, name: int
@@ -169,3 +216,14 @@ class _Rewriter:
 
 def _nullable(node: Node | None) -> bool:
     return node is not None and bool(node.nullable)
+
+
+def _reached(start: int, following: Callable[[int], list[int]]) -> set[int]:
+    seen = {start}
+    stack = [start]
+    while stack:
+        for other in following(stack.pop()):
+            if other not in seen:
+                seen.add(other)
+                stack.append(other)
+    return seen

@@ -213,3 +213,35 @@ def test_deep_nesting_is_refused_or_works():
         except GrammarError:
             continue
         assert grammar.accepts("a")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(0, 11), max_size=3), min_size=1, max_size=3),
+        min_size=8,
+        max_size=9,
+    ),
+    st.lists(st.text("xyz", max_size=5), min_size=1, max_size=12),
+)
+def test_large_groups_of_left_recursive_rules_agree_with_lark(bodies, texts):
+    def symbol(number):
+        return f"r{number % len(bodies)}" if number < 9 else f'"{"xyz"[number - 9]}"'
+
+    # A cycle through all rules makes them one group.
+    rules = [
+        [[f"r{(i + 1) % len(bodies)}", '"x"'], *([symbol(n) for n in option] for option in body)]
+        for i, body in enumerate(bodies)
+    ]
+    lines = [" | ".join(" ".join(option) for option in options) for options in rules]
+    lark = "start: r0\n" + "\n".join(f"r{i}: {line}" for i, line in enumerate(lines))
+    try:
+        oracle = Lark(lark, lexer="dynamic_complete", ambiguity="resolve")
+    except LarkError:
+        return
+    try:
+        grammar = compile_ebnf(lark)
+    except EmptyConstraint:
+        grammar = None
+    for text in texts:
+        assert (grammar is not None and grammar.accepts(text)) == parses(oracle, text), lark
