@@ -69,6 +69,7 @@ class Deepinfer:
     """This project."""
 
     def __init__(self, tokenizer: Any) -> None:
+        import jsonschema  # noqa: F401, loaded once per process, when listed values are checked
         from deepinfer_grammars import Vocabulary
 
         self.vocabulary = Vocabulary(tokenizer.token_bytes, tokenizer.eos_ids)
@@ -86,7 +87,9 @@ class Deepinfer:
         try:
             if kind == "json_schema":
                 most = case.get("max_whitespace")
-                options = {"whitespace": "flexible", "max_whitespace": most} if most else {}
+                options: dict[str, Any] = {"property_order": "any"}
+                if most:
+                    options |= {"whitespace": "flexible", "max_whitespace": most}
                 grammar = compile_json_schema(source, **options)
             else:
                 grammar = compile_regex(source) if kind == "regex" else compile_ebnf(source)

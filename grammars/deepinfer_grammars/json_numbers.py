@@ -15,6 +15,8 @@ from .expr import Pool
 from .node import Node
 
 _FLOAT_DIGITS = 300
+_LARGEST = Fraction(Decimal("1.7976931348623157e308"))
+_LOWEST_EXPONENT, _FULL_EXPONENT = -323, 307
 
 
 def number_value(value: float | int) -> Fraction:
@@ -89,23 +91,21 @@ def loose_integer_node(pool: Pool, bounds: Bounds) -> Node:
     whole += [pool.literal("-0")] if minus_zero else []
     parts = [exact, pool.seq(pool.alt(whole), zeros)]
     if unbounded:
-        plus = pool.optional(pool.literal("+"))
         digits = pool.seq(_minus(pool), _digits(pool, 1, 9), zeros)
-        parts.append(pool.seq(digits, _exponent_mark(pool), plus, _exponent_digits(pool)))
+        parts.append(pool.seq(digits, _exponents(pool, 0, _FULL_EXPONENT)))
     return pool.alt(parts)
 
 
 def number_node(pool: Pool, bounds: Bounds) -> Node:
-    """Numbers inside `bounds`; an exponent is offered only where nothing bounds the value."""
+    """Numbers inside `bounds`; with an exponent, one digit stands before the point."""
     if bounds.low is None and bounds.high is None:
-        sign = pool.optional(pool.byte_set(1 << ord("+") | 1 << ord("-")))
-        exponent = pool.seq(_exponent_mark(pool), sign, _exponent_digits(pool))
+        exponent = _exponents(pool, _LOWEST_EXPONENT, _FULL_EXPONENT)
         mantissa = pool.seq(_minus(pool), _digits(pool, 0, 9), _point_and_digits(pool))
         return pool.alt((plain_decimal(pool), pool.seq(mantissa, exponent)))
     zero = Fraction(0)
     parts = []
     if bounds.high is None or bounds.high > 0 or (bounds.high == 0 and not bounds.high_open):
-        parts.append(_decimals(pool, bounds.narrow(Bounds(low=zero))))
+        parts.append(_magnitudes(pool, bounds.narrow(Bounds(low=zero))))
     if bounds.low is None or bounds.low < 0:
         mirrored = Bounds(
             None if bounds.high is None else -bounds.high,
@@ -114,8 +114,59 @@ def number_node(pool: Pool, bounds: Bounds) -> Node:
             bounds.low_open,
         )
         above_zero = mirrored.narrow(Bounds(low=zero, low_open=True))
-        parts.append(pool.seq(pool.literal("-"), _decimals(pool, above_zero)))
+        parts.append(pool.seq(pool.literal("-"), _magnitudes(pool, above_zero)))
     return pool.alt(parts)
+
+
+def _magnitudes(pool: Pool, bounds: Bounds) -> Node:
+    """Numbers that are not negative, plain or as one digit, decimals and an exponent."""
+    return pool.alt((_decimals(pool, bounds), _scientific(pool, bounds)))
+
+
+def _scientific(pool: Pool, bounds: Bounds) -> Node:
+    """Positive numbers as ``d.ddde+dd``, decade by decade: only the outermost ones need a look."""
+    bounds = bounds.narrow(Bounds(high=_LARGEST))
+    if bounds.high is None or bounds.high <= 0 or bounds.empty:
+        return pool.never
+    first, last = _LOWEST_EXPONENT, _exponent(bounds.high)
+    partial = {last}
+    if bounds.low is not None and bounds.low > 0:
+        first = _exponent(bounds.low)
+        partial.add(first)
+    ten = Bounds(Fraction(1), Fraction(10), high_open=True)
+    parts = []
+    for exponent in partial:
+        if exponent < _LOWEST_EXPONENT:
+            continue
+        unit = Fraction(10) ** exponent
+        low = None if bounds.low is None else bounds.low / unit
+        mantissa = Bounds(low, bounds.high / unit, bounds.low_open, bounds.high_open).narrow(ten)
+        if not mantissa.empty:
+            parts.append(pool.seq(_decimals(pool, mantissa), _exponents(pool, exponent, exponent)))
+    first = max(first + (first in partial), _LOWEST_EXPONENT)
+    last -= 1
+    if first <= last:
+        any_mantissa = pool.seq(_digits(pool, 1, 9), _point_and_digits(pool))
+        parts.append(pool.seq(any_mantissa, _exponents(pool, first, last)))
+    return pool.alt(parts)
+
+
+def _exponent(value: Fraction) -> int:
+    """The e with 10**e <= value < 10**(e + 1)."""
+    guess = len(str(value.numerator)) - len(str(value.denominator))
+    return guess if Fraction(10) ** guess <= value else guess - 1
+
+
+def _exponents(pool: Pool, first: int, last: int) -> Node:
+    """Exponents from `first` to `last`; single digits may have a zero before them."""
+    parts = []
+    plus = pool.optional(pool.literal("+"))
+    for sign, low, high in ((plus, max(first, 0), last), (pool.literal("-"), -last, -first)):
+        low = max(low, 0 if sign is plus else 1)
+        if low <= high:
+            padded = pool.seq(pool.literal("0"), _naturals(pool, low, min(high, 9)))
+            parts.append(pool.seq(sign, pool.alt((_naturals(pool, low, high), padded))))
+    return pool.seq(_exponent_mark(pool), pool.alt(parts))
 
 
 def plain_decimal(pool: Pool) -> Node:
@@ -158,12 +209,6 @@ def _float_digits(pool: Pool) -> Node:
 
 def _point_and_digits(pool: Pool) -> Node:
     return pool.optional(pool.seq(pool.literal("."), _digit_run(pool, 1, -1)))
-
-
-def _exponent_digits(pool: Pool) -> Node:
-    """Up to 299, with leading zeros as Python writes them."""
-    three = pool.seq(_digits(pool, 0, 2), _digit_run(pool, 2, 2))
-    return pool.alt((_digit_run(pool, 1, 2), three))
 
 
 def _exponent_mark(pool: Pool) -> Node:
