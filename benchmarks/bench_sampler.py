@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import triton
 from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
-from deepinfer_kernels.gpu.sampler_rows import pack_rows
+from deepinfer_kernels.gpu.sampler_rows import RowParams, pack_rows
 from deepinfer_kernels.sampler_types import SamplerParams
 
 from benchmarks import sampler_timing
@@ -43,43 +43,48 @@ def tables_of(vocab_size):
 
 
 def reference_chunk(job):
-    """Cases of a chunk and what the reference says; runs in a worker process."""
+    """Packed rows of a chunk, by dtype, and what the reference says; runs in a worker process."""
     vocab_size, first, last = job
     torch.set_num_threads(1)
     np.seterr(all="ignore")
+    packed = []
     cases = [make_case(vocab_size, index) for index in range(first, last)]
-    return vocab_size, cases, [expected(case, tables_of(vocab_size)) for case in cases]
-
-
-def run_cases(cases, vocab_size, device_tables, workspaces):
-    """What the kernels say about cases, in their order."""
-    results = [None] * len(cases)
     for dtype in DTYPES:
         chosen = [i for i, case in enumerate(cases) if case.dtype == dtype]
-        if not chosen:
-            continue
-        logits, rows = pack_cases([cases[i] for i in chosen], vocab_size, "cuda")
-        workspace = workspaces.get(vocab_size)
-        if workspace is None or workspace.rows < len(chosen):
-            workspace = workspaces[vocab_size] = SamplerWorkspace(
-                len(cases), vocab_size, "cuda", capacity=256 if vocab_size < 40_000 else 2048
-            )
-        out = SampleOutput.allocate(len(chosen), "cuda")
-        sample(logits, rows, device_tables[vocab_size], out, workspace, SamplerPlan())
-        columns = (out.token.tolist(), out.next_state.tolist(), out.status.tolist())
-        for i, result in zip(chosen, zip(*columns, strict=True), strict=True):
-            results[i] = result
-    return results
+        if chosen:
+            of_dtype = [cases[i] for i in chosen]
+            logits, rows = pack_cases(of_dtype, vocab_size, "cpu")
+            wanted = np.array([expected(case, tables_of(vocab_size)) for case in of_dtype])
+            arrays = [value.numpy() for value in vars(rows).values()]
+            packed.append((dtype, np.array(chosen) + first, logits.float().numpy(), arrays, wanted))
+    return vocab_size, packed
+
+
+def run_packed(vocab_size, dtype, logits, arrays, tables, workspaces):
+    """int64 [n, 3]: token, next state and status from the kernels."""
+    workspace = workspaces.get(vocab_size)
+    if workspace is None or workspace.rows < len(logits):
+        workspace = workspaces[vocab_size] = SamplerWorkspace(
+            max(64, len(logits)), vocab_size, "cuda", capacity=256 if vocab_size < 40_000 else 2048
+        )
+    out = SampleOutput.allocate(len(logits), "cuda")
+    rows = RowParams(*(torch.from_numpy(value).cuda() for value in arrays))
+    # A fixed granule, so that everything is compiled ahead whatever the batch.
+    plan = SamplerPlan(granule=256 if vocab_size < 40_000 else 512 + 512 * (vocab_size > 2**16))
+    device_logits = torch.from_numpy(logits).cuda().to(getattr(torch, dtype))
+    sample(device_logits, rows, tables, out, workspace, plan)
+    return torch.stack([out.token, out.next_state, out.status], 1).cpu().numpy().astype(np.int64)
 
 
 def compile_ahead(job):
     """Fill the cache of compiled kernels from a worker process: compiling is what takes long."""
     kind, vocab_size, choice = job
     if kind == "check":
-        cases = [make_case(vocab_size, index) for index in range(150)]
-        cases = [case for case in cases if case.dtype == choice][:9]
-        # As many rows as the check has, since the batch decides the granule.
-        run_cases(cases * 5, vocab_size, {vocab_size: tables_of(vocab_size).to("cuda")}, {})
+        _, packed = reference_chunk((vocab_size, 0, 60))
+        tables = tables_of(vocab_size).to("cuda")
+        for dtype, _, logits, arrays, _ in packed:
+            if dtype == choice:
+                run_packed(vocab_size, dtype, logits, arrays, tables, {})
     else:
         sampler_timing.compile_ahead(vocab_size, choice)
     torch.cuda.synchronize()
@@ -94,31 +99,41 @@ def check(pool, scale):
         step = 2_000 if vocab_size == 50 else 64
         count = max(step, rows // scale)
         jobs += [(vocab_size, at, min(at + step, count)) for at in range(0, count, step)]
-    compared, statuses, wrong = Counter(), Counter(), []
-    for vocab_size, cases, wanted in pool.imap_unordered(reference_chunk, jobs):
-        got = run_cases(cases, vocab_size, device_tables, workspaces)
-        compared[vocab_size] += len(cases)
-        statuses.update(status for _, _, status in wanted)
-        wrong += [
-            (vocab_size, case.params, case.state, a, b)
-            for case, a, b in zip(cases, wanted, got, strict=True)
-            if a != b
-        ]
-    for one in wrong[:10]:
-        print("differs:", *one)
+    compared, statuses, wrong = Counter(), Counter(), 0
+    shown = time.perf_counter()
+    for vocab_size, packed in pool.imap_unordered(reference_chunk, jobs):
+        for dtype, indices, logits, arrays, wanted in packed:
+            got = run_packed(
+                vocab_size, dtype, logits, arrays, device_tables[vocab_size], workspaces
+            )
+            compared[vocab_size] += len(indices)
+            statuses.update(wanted[:, 2].tolist())
+            for i in np.flatnonzero((got != wanted).any(axis=1)):
+                wrong += 1
+                if wrong <= 10:
+                    params = make_case(vocab_size, int(indices[i])).params
+                    print("differs:", vocab_size, indices[i], dtype, wanted[i], got[i], params)
+        if time.perf_counter() - shown > 5:
+            shown = time.perf_counter()
+            print(f"compared {dict(compared)}", flush=True)
     if wrong:
-        sys.exit(f"{len(wrong)} of {sum(compared.values())} rows differ from the reference")
+        sys.exit(f"{wrong} of {sum(compared.values())} rows differ from the reference")
     return compared, statuses
 
 
 def record_cases(path):
     """Tokens, states and statuses of this device for rows that anyone can make again."""
     device = torch.cuda.get_device_name()
-    lines = []
+    lines: list[list[int]] = []
     for vocab_size, rows in RECORDED.items():
-        cases = [make_case(vocab_size, index) for index in range(rows)]
-        got = run_cases(cases, vocab_size, {vocab_size: tables_of(vocab_size).to("cuda")}, {})
-        lines += [[vocab_size, index, *result] for index, result in enumerate(got)]
+        _, packed = reference_chunk((vocab_size, 0, rows))
+        tables = tables_of(vocab_size).to("cuda")
+        for dtype, indices, logits, arrays, _ in packed:
+            got = run_packed(vocab_size, dtype, logits, arrays, tables, {})
+            lines += [
+                [vocab_size, index, *result]
+                for index, result in zip(indices.tolist(), got.tolist(), strict=True)
+            ]
     versions = {"torch": torch.__version__, "triton": triton.__version__}
     body = {"device": device, "versions": versions, "date": datetime.now(UTC).date().isoformat()}
     text = ",\n".join(json.dumps(line) for line in lines)
@@ -173,6 +188,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--profile", action="store_true", help="times per kernel, granule sizes")
     parser.add_argument("--out", type=Path, default=Path("benchmarks"))
     options = parser.parse_args()
@@ -193,6 +209,7 @@ def main():
     began = time.perf_counter()
     context = multiprocessing.get_context("spawn")  # a fork after CUDA has started would break
     jobs = [("time", batch, granule) for batch, granule in sampler_timing.CONFIGURATIONS]
+    jobs = [] if options.no_time else jobs
     if not options.no_check:
         jobs += [("check", v, dtype) for v in (*CHECKED, 1_000, 24) for dtype in DTYPES]
     with context.Pool(min(16, len(jobs)), maxtasksperchild=1) as pool:
@@ -205,13 +222,15 @@ def main():
         result["rows_equal_to_reference"] = dict(compared)
         result["statuses"] = dict(statuses)
         print(f"equal: {dict(compared)} statuses {dict(statuses)}", flush=True)
+        record_cases(options.out / "sampler_h200.json")
         result["chi_square"] = chi_square(200_000 if options.quick else 1_000_000)
         print(f"chi-square: {result['chi_square']}", flush=True)
-        record_cases(options.out / "sampler_h200.json")
         result["check_s"] = round(time.perf_counter() - began, 1)
         print(f"checks took {result['check_s']} s", flush=True)
     if options.profile:
         sampler_timing.profile()
+    if options.no_time:
+        return
     result["microseconds"] = sampler_timing.measure(BATCHES, TARGETS_US)
     with (options.out / "records.jsonl").open("a") as file:
         file.write(json.dumps(result) + "\n")

@@ -183,7 +183,7 @@ def profile():
     for batch in (1, 16, 64, 256):
         for workload in ("zipf", "normal1"):
             buffers = buffers_of(workload, batch)
-            for granule in (256, 512, 1024):
+            for granule in (256, 512) if batch < 64 else (512, 1024):
                 plan = SamplerPlan(penalties=False, lists=False, granule=granule)
                 params = SamplerParams(top_p=0.95, seed=3)
                 calls = sampler_calls(buffers, params, True, plan, tables)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from .sampler_finish import decide, finish
+from .sampler_finish import decide, finish, settle
+from ..sampler_types import MAX_LOGPROBS
+from .sampler_report import draw_modulo31, kept_set, report
 from .sampler_rows import (
     AUTOMATA,
     LISTS,
@@ -33,6 +35,9 @@ __all__ = [
     "pack_rows",
     "sample",
 ]
+
+
+_PROGRAMS = 2048
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,17 @@ def sample(
     batch, vocab_size = _checked(logits, rows, workspace)
     if batch == 0:
         return
-    granule = plan.granule or (256 if batch <= 8 else 512 if batch <= 32 else 1024)
+    granule = plan.granule or (256 if batch <= 8 else 512)
     granules = -(-vocab_size // granule)
     width = 4
     tiles = -(-vocab_size // (granule * width))
+    # Enough programs to fill a card several times over, few enough to share what a row costs.
+    steps = max(1, tiles * batch // _PROGRAMS)
+    parts = -(-tiles // steps)
+    coarse_steps = max(1, tiles * batch // (2 * _PROGRAMS), tiles // 16 if batch > 8 else 1)
+    coarse = -(-tiles // coarse_steps)
     padded = max(_power_of_two(granules), 16)
-    padded_tiles = max(_power_of_two(tiles), 16)
+    padded_parts = max(_power_of_two(coarse), 16)
     features = (
         AUTOMATA * (automata is not None) | PENALTIES * plan.penalties | LISTS * plan.lists
     )
@@ -108,29 +118,49 @@ def sample(
         rows.banned_ids,
     )
     stride = logits.stride(0)
-    upper, searched = workspace.upper[0], workspace.upper[1]
-    totals, before = workspace.sums[0], workspace.sums[1]
+    upper, searched = workspace.upper, workspace.searched
+    totals, before = workspace.totals, workspace.before
     tile = {"FEATURES": features, "K": granule // 128, "W": width}
     row = {"FEATURES": features, "GRANULE": granule, "G": padded}
 
-    scan[(tiles, batch)](
+    scan[(parts, batch)](
         logits, stride, vocab_size, rows.table, workspace.largest, workspace.mass, upper,
-        workspace.bad, granules, *shared, **tile, num_warps=width, enable_fp_fusion=False,
+        workspace.bad, granules, steps, *shared, **tile, num_warps=width, enable_fp_fusion=False,
     )  # fmt: skip
     decide[(batch,)](
         logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
-        workspace.mass, upper, workspace.bad, granules, tiles, workspace.log2_table, *shared,
+        workspace.mass, upper, workspace.bad, granules, parts, workspace.log2_table, *shared,
         **row, num_warps=4, enable_fp_fusion=False,
     )  # fmt: skip
-    if plan.cuts:
-        rank[(tiles, batch)](
+    for later in (False, True) if plan.cuts else ():
+        if later:
+            settle[(batch,)](
+                logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+                workspace.mass, searched, totals, before, granules, coarse, workspace.log2_table,
+                *shared, **row, T=padded_parts, num_warps=4, enable_fp_fusion=False,
+            )  # fmt: skip
+        rank[(coarse, batch)](
             logits, stride, vocab_size, rows.table, workspace.record, totals, before, granules,
-            *shared, **tile, num_warps=width, enable_fp_fusion=False,
+            coarse_steps, *shared, **tile, num_warps=width, enable_fp_fusion=False,
         )  # fmt: skip
-        search[(tiles, batch)](
+        search[(coarse, batch)](
             logits, stride, vocab_size, rows.table, workspace.record, totals, before, searched,
-            workspace.largest, granules, tiles, *shared, **tile, T=padded_tiles,
+            workspace.largest, granules, coarse, coarse_steps, *shared, **tile, T=padded_parts,
             num_warps=width, enable_fp_fusion=False,
+        )  # fmt: skip
+    whole_row = (
+        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+        workspace.visit, workspace.gathered, workspace.capacity, granules, *shared,
+    )  # fmt: skip
+    if plan.modulo31 or plan.logprobs:
+        kept_set[(batch,)](
+            *whole_row, **row, W=8, CAPACITY=workspace.capacity,
+            num_warps=8, enable_fp_fusion=False,
+        )  # fmt: skip
+    if plan.modulo31:
+        draw_modulo31[(batch,)](
+            *whole_row, **row, W=8, CAPACITY=workspace.capacity,
+            num_warps=8, enable_fp_fusion=False,
         )  # fmt: skip
     walk = (
         (
@@ -146,11 +176,19 @@ def sample(
     )
     finish[(batch,)](
         logits, stride, vocab_size, rows.table, workspace.record, workspace.largest, searched,
-        totals, before, workspace.visit, workspace.gathered, workspace.capacity, granules, tiles,
+        totals, before, workspace.visit, workspace.gathered, workspace.capacity, granules, coarse,
         workspace.log2_table, *shared, *walk, out.token, out.next_state, out.status,
-        **row, W=8, T=padded_tiles, CAPACITY=workspace.capacity,
+        **row, W=8, T=padded_parts, CAPACITY=workspace.capacity,
         num_warps=8, enable_fp_fusion=False,
     )  # fmt: skip
+
+    if plan.logprobs:
+        report[(batch,)](
+            logits, stride, vocab_size, rows.table, workspace.record, searched, granules,
+            out.token, out.logprob, out.rank, out.top_ids, out.top_logprobs, *shared,
+            FEATURES=features, P=max(_power_of_two(-(-vocab_size // 1024)), 16),
+            MOST=MAX_LOGPROBS, TILES=4, num_warps=4, enable_fp_fusion=False,
+        )  # fmt: skip
 
 
 def _checked(

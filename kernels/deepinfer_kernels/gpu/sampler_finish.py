@@ -7,6 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from ..draw import MODULO31_WIDTH
 from ..sampler_types import Status
 from . import sampler_rows as rows_module
 from .sampler_numeric import (
@@ -50,6 +51,7 @@ from .sampler_tile import (
 )
 from .sampler_winner import exact_winner, granule_tile, measure_row, search_row
 
+WIDTH = tl.constexpr(MODULO31_WIDTH)
 TOP_K = tl.constexpr(rows_module.TOP_K)
 MIN_P = tl.constexpr(rows_module.MIN_P)
 MODULO31 = tl.constexpr(rows_module.MODULO31)
@@ -88,8 +90,23 @@ def min_p_threshold(row, most):
 
 
 @triton.jit
+def surely_kept(mass, largest, granules, value, most, row, vocab_size, G: tl.constexpr):
+    """Whether estimates prove that top-p keeps a token with logit `value`."""
+    lane = tl.arange(0, G)
+    top = tl.load(largest + lane, mask=lane < granules, other=NEGATIVE_INFINITY)
+    part = tl.load(mass + lane, mask=lane < granules, other=0.0)
+    part = part * tl.exp2((top - most) * float_field(row, SCALE))
+    total = tl.sum(part, axis=0)
+    ahead = tl.sum(tl.where(top >= value, part, 0.0), axis=0)
+    # Integer weights lose less than one unit per token.
+    sure = total * (1.0 - _TRUST) - vocab_size * WEIGHT_UNIT
+    fraction = tl.load(row + TOP_P).to(tl.float32) * 5.960464477539063e-08
+    return ahead * (1.0 + _TRUST) < sure * fraction
+
+
+@triton.jit
 def decide(
-    logits, stride, vocab_size, table, record, largest, mass, upper, bad, granules, tiles,
+    logits, stride, vocab_size, table, record, largest, mass, upper, bad, granules, parts,
     log2_table, masks, state_row, state_enough, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip
@@ -104,7 +121,7 @@ def decide(
     lane = tl.arange(0, G)
     top = tl.load(largest + lane, mask=lane < granules, other=NEGATIVE_INFINITY)
     most = tl.max(top, axis=0)
-    wrong = tl.max(tl.load(bad + index * granules + lane, mask=lane < tiles, other=0), axis=0)
+    wrong = tl.max(tl.load(bad + index * granules + lane, mask=lane < parts, other=0), axis=0)
     status = tl.where(most > NEGATIVE_INFINITY, OK, EMPTY)
     status = tl.where(wrong > 0, NUMERIC, status)
     status = tl.where(mask == MISSING, MISS, tl.where(mask == DEAD, EMPTY, status))
@@ -135,13 +152,9 @@ def decide(
             elif value < bound_x:
                 phase = tl.full((), SEARCH, tl.int32)
             elif fraction >= 0:
-                part = tl.load(mass + index * granules + lane, mask=lane < granules, other=0.0)
-                part = part * tl.exp2((top - most) * float_field(row, SCALE))
-                total = tl.sum(part, axis=0)
-                ahead = tl.sum(tl.where(top >= value, part, 0.0), axis=0)
-                sure = total * (1.0 - _TRUST) - vocab_size.to(tl.float32) * WEIGHT_UNIT
-                sure = sure * (fraction.to(tl.float32) * 5.960464477539063e-08)
-                if not (ahead * (1.0 + _TRUST) < sure):
+                if not surely_kept(
+                    mass + index * granules, largest, granules, value, most, row, vocab_size, G
+                ):
                     phase = tl.full((), RANK, tl.int32)
     tl.store(notes + PHASE, phase)
     tl.store(notes + TOKEN, token)
@@ -150,6 +163,47 @@ def decide(
     tl.store(notes + BOUND_ID, bound_id)
     tl.store(notes + STATUS, status)
     store_float(notes + LARGEST, most)
+
+
+@triton.jit
+def settle(
+    logits, stride, vocab_size, table, record, largest, mass, upper, totals, before, granules,
+    parts, log2_table, masks, state_row, state_enough, counts, seen, bias_ids, bias_values,
+    banned_ids,
+    FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """Between two rounds of rank and search: accept the candidate, or take the next one."""
+    index = tl.program_id(0).to(tl.int64)
+    row = table + index * COLUMNS
+    notes = record + index * RECORD
+    largest += index * granules
+    phase = tl.load(notes + PHASE)
+    bound_x = float_field(notes, BOUND_X)
+    bound_id = tl.load(notes + BOUND_ID)
+    following = phase == SEARCH
+    if phase == RANK:
+        cut, _ = refused(notes, totals + index * granules, before + index * granules, row, parts, T)
+        bound_x = float_field(notes, TOKEN_X)
+        bound_id = tl.load(notes + TOKEN) - 1
+        following = cut
+        if not cut:
+            tl.store(notes + PHASE, DONE)
+    if following:
+        mask = mask_row(row, state_row, state_enough, FEATURES)
+        token, value = exact_winner(
+            upper + index * granules, largest, granules, bound_x, bound_id, log2_table,
+            logits + index * stride, row, mask, vocab_size, masks, counts, seen, bias_ids,
+            bias_values, banned_ids, FEATURES, GRANULE, G,
+        )  # fmt: skip
+        open_row = tl.load(row + TOP_P) >= 0
+        if open_row:
+            open_row = not surely_kept(
+                mass + index * granules, largest, granules, value, float_field(notes, LARGEST),
+                row, vocab_size, G,
+            )  # fmt: skip
+        tl.store(notes + PHASE, tl.where(open_row, RANK, DONE))
+        tl.store(notes + TOKEN, token)
+        store_float(notes + TOKEN_X, value)
 
 
 @triton.jit
@@ -175,7 +229,7 @@ def advance(
 @triton.jit
 def finish(
     logits, stride, vocab_size, table, record, largest, upper, totals, before, visit, gathered,
-    capacity, granules, tiles, log2_table, masks, state_row, state_enough, counts, seen,
+    capacity, granules, parts, log2_table, masks, state_row, state_enough, counts, seen,
     bias_ids, bias_values, banned_ids, byte_class, state_automaton, state_edges, edges,
     token_start, token_bytes, out_token, out_state, out_status,
     FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr, W: tl.constexpr,
@@ -189,7 +243,7 @@ def finish(
     largest += index * granules
     upper += index * granules
     visit += index * granules
-    gathered += index * capacity
+    gathered += index * tl.maximum(capacity, WIDTH)
     mask = mask_row(row, state_row, state_enough, FEATURES)
     phase = tl.load(notes + PHASE)
     status = tl.load(notes + STATUS)
@@ -208,7 +262,7 @@ def finish(
     searched = phase != SELECT
     if phase == RANK:
         cut, need = refused(
-            notes, totals + index * granules, before + index * granules, row, tiles, T
+            notes, totals + index * granules, before + index * granules, row, parts, T
         )
         open_row = cut
         bound_x = value

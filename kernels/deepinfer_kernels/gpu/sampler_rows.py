@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..cuts import min_p_weight, top_p_q24
+from ..draw import MODULO31_WIDTH
 from ..fixed_point import LOG2_TABLE
 from ..sampler_types import MAX_LOGPROBS, SamplerParams
 
@@ -166,12 +167,15 @@ class SamplerWorkspace:
 
         self.largest = empty(rows, granules, dtype=torch.float32)
         self.mass = empty(rows, granules, dtype=torch.float32)
-        self.upper = empty(2, rows, granules, dtype=torch.float32)
+        self.upper = empty(rows, granules, dtype=torch.float32)
+        self.searched = empty(rows, granules, dtype=torch.float32)
         self.bad = empty(rows, granules, dtype=torch.int32)
         self.visit = empty(rows, granules, dtype=torch.int32)
-        self.sums = empty(2, rows, granules, dtype=torch.int64)
-        self.gathered = empty(rows, max(capacity, 4096), dtype=torch.int64)
-        self.record = empty(rows, 8, dtype=torch.int32)
+        self.totals = empty(rows, granules, dtype=torch.int64)
+        self.before = empty(rows, granules, dtype=torch.int64)
+        # The parity draw gathers 4096 candidates whatever the capacity.
+        self.gathered = empty(rows, max(capacity, MODULO31_WIDTH), dtype=torch.int64)
+        self.record = empty(rows, 16, dtype=torch.int32)
         self.log2_table = torch.from_numpy(LOG2_TABLE.astype(np.int32)).to(device)
         self.nothing = empty(1, dtype=torch.int32)
 

@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN201, ANN202
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Kernels that read whole rows, a tile per program: scan, rank, search.
+"""Kernels that read whole rows, some tiles per program: scan, rank, search.
 
 `scan` leaves for every granule the largest processed logit, an estimate of its mass and an upper
 bound of its best score. `rank` sums exact weights before a candidate. `search` is the scan's bound
@@ -51,7 +51,9 @@ BOUND_X = tl.constexpr(3)
 BOUND_ID = tl.constexpr(4)
 STATUS = tl.constexpr(5)
 LARGEST = tl.constexpr(6)
-RECORD = tl.constexpr(8)
+KEPT_X = tl.constexpr(7)
+KEPT_ID = tl.constexpr(8)
+RECORD = tl.constexpr(16)
 
 
 @triton.jit
@@ -63,70 +65,88 @@ def granule_bounds(x, row, blocks):
 
 @triton.jit
 def scan(
-    logits, stride, vocab_size, table, largest, mass, upper, bad, granules,
+    logits, stride, vocab_size, table, largest, mass, upper, bad, granules, steps,
     masks, state_row, state_enough, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr, K: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """Per granule: `largest`, `mass` relative to it, `upper`; per tile: `bad`."""
-    tile = tl.program_id(0)
+    """Per granule: `largest`, `mass` relative to it, `upper`; per program: `bad`."""
+    part = tl.program_id(0)
     index = tl.program_id(1).to(tl.int64)
     row = table + index * COLUMNS
-    first = tile * (K * W * 128)
-    blocks = tile_blocks(first, K, W)
-    ids = tile_ids(blocks)
-    raw = raw_tile(logits + index * stride, ids, vocab_size)
+    logits += index * stride
+    largest += index * granules
+    mass += index * granules
+    upper += index * granules
+    tile = part * steps
+    raw = raw_tile(logits, tile_ids(tile_blocks(tile * (K * W * 128), K, W)), vocab_size)
     mask = mask_row(row, state_row, state_enough, FEATURES)
-    slots = tile * W + tl.arange(0, W)
-    inside = slots < granules
+    cut = tl.load(row + TOP_P) >= 0
+    noisy = (tl.load(row + FLAGS) & GREEDY) == 0
+    scale = float_field(row, SCALE)
+    wrong = tl.zeros((K, W, 32), tl.int32)
     if mask >= NO_MASK:
-        wrong = tl.where(raw < POSITIVE_INFINITY, 0, 1)
-        x, later = processed_tile(
-            raw, blocks, ids, first, first + K * W * 128, row, mask, vocab_size,
-            masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
-        )  # fmt: skip
-        wrong = tl.max(tl.reshape(wrong | later, (K * W * 128,)), axis=0)
-        tl.store(bad + index * granules + tile, wrong)
-        top = tl.max(tl.max(tl.max(x, axis=3), axis=0), axis=1)
-        tl.store(largest + index * granules + slots, top, mask=inside)
-        if tl.load(row + TOP_P) >= 0:
-            scale = float_field(row, SCALE)
-            base = tl.where(top > NEGATIVE_INFINITY, top, 0.0) * scale
-            near = tl.exp2(x * scale - base[None, :, None, None])
-            total = tl.sum(tl.sum(tl.sum(near, axis=3), axis=0), axis=1)
-            tl.store(mass + index * granules + slots, total, mask=inside)
-        if (tl.load(row + FLAGS) & GREEDY) == 0:
-            best = granule_bounds(x, row, blocks)
-            tl.store(upper + index * granules + slots, best, mask=inside)
+        for step in range(steps):
+            first = (tile + step) * (K * W * 128)
+            blocks = tile_blocks(first, K, W)
+            ids = tile_ids(blocks)
+            # The next tile is on its way while this one is worked on.
+            following = raw
+            if step + 1 < steps:
+                following = raw_tile(logits, ids + K * W * 128, vocab_size)
+            slots = (tile + step) * W + tl.arange(0, W)
+            inside = slots < granules
+            x, later = processed_tile(
+                raw, blocks, ids, first, first + K * W * 128, row, mask, vocab_size,
+                masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
+            )  # fmt: skip
+            wrong |= tl.max(later | tl.where(raw < POSITIVE_INFINITY, 0, 1), axis=3)
+            top = tl.max(tl.max(tl.max(x, axis=3), axis=0), axis=1)
+            tl.store(largest + slots, top, mask=inside)
+            if cut:
+                base = tl.where(top > NEGATIVE_INFINITY, top, 0.0) * scale
+                near = tl.exp2(x * scale - base[None, :, None, None])
+                total = tl.sum(tl.sum(tl.sum(near, axis=3), axis=0), axis=1)
+                tl.store(mass + slots, total, mask=inside)
+            if noisy:
+                tl.store(upper + slots, granule_bounds(x, row, blocks), mask=inside)
+            raw = following
+    tl.store(bad + index * granules + part, tl.max(tl.reshape(wrong, (K * W * 32,)), axis=0))
 
 
 @triton.jit
 def rank(
-    logits, stride, vocab_size, table, record, totals, before, granules,
+    logits, stride, vocab_size, table, record, totals, before, granules, steps,
     masks, state_row, state_enough, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr, K: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """Per tile: exact weight of all its tokens, and of those that rank before the candidate."""
-    tile = tl.program_id(0)
+    """Per program: exact weight of all its tokens, and of those ranked before the candidate."""
+    part = tl.program_id(0)
     # Last rows first: they are the likeliest to be in the cache.
     index = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     row = table + index * COLUMNS
     notes = record + index * RECORD
+    logits += index * stride
     if tl.load(notes + PHASE) == RANK:
-        first = tile * (K * W * 128)
-        blocks = tile_blocks(first, K, W)
-        ids = tile_ids(blocks)
-        raw = raw_tile(logits + index * stride, ids, vocab_size)
         mask = mask_row(row, state_row, state_enough, FEATURES)
-        x, _ = processed_tile(
-            raw, blocks, ids, first, first + K * W * 128, row, mask, vocab_size,
-            masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
-        )  # fmt: skip
         scale = float_field(row, SCALE)
-        weights = weight((x - float_field(notes, LARGEST)) * scale)
-        token = tl.load(notes + TOKEN)
-        ahead = ranked_within(x, ids, float_field(notes, TOKEN_X), token - 1)
-        tl.store(totals + index * granules + tile, exact_sum(weights))
-        tl.store(before + index * granules + tile, exact_sum(tl.where(ahead, weights, 0)))
+        most = float_field(notes, LARGEST)
+        value = float_field(notes, TOKEN_X)
+        last = tl.load(notes + TOKEN) - 1
+        total = tl.zeros((), tl.int64)
+        ahead = tl.zeros((), tl.int64)
+        for step in range(steps):
+            first = (part * steps + step) * (K * W * 128)
+            blocks = tile_blocks(first, K, W)
+            ids = tile_ids(blocks)
+            x, _ = processed_tile(
+                raw_tile(logits, ids, vocab_size), blocks, ids, first, first + K * W * 128, row,
+                mask, vocab_size, masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
+            )  # fmt: skip
+            weights = weight((x - most) * scale)
+            total += exact_sum(weights)
+            ahead += exact_sum(tl.where(ranked_within(x, ids, value, last), weights, 0))
+        tl.store(totals + index * granules + part, total)
+        tl.store(before + index * granules + part, ahead)
 
 
 @triton.jit
@@ -140,11 +160,11 @@ def exact_sum(weights):
 
 
 @triton.jit
-def refused(notes, totals, before, row, tiles, T: tl.constexpr):
+def refused(notes, totals, before, row, parts, T: tl.constexpr):
     """Whether top-p cuts the candidate that was ranked, and the mass that a prefix needs."""
     lane = tl.arange(0, T)
-    total = tl.sum(tl.load(totals + lane, mask=lane < tiles, other=0), axis=0)
-    ahead = tl.sum(tl.load(before + lane, mask=lane < tiles, other=0), axis=0)
+    total = tl.sum(tl.load(totals + lane, mask=lane < parts, other=0), axis=0)
+    ahead = tl.sum(tl.load(before + lane, mask=lane < parts, other=0), axis=0)
     need = needed_mass(total, tl.load(row + TOP_P))
     return ahead >= need, need
 
@@ -160,38 +180,40 @@ def needed_mass(total, fraction):
 
 @triton.jit
 def search(
-    logits, stride, vocab_size, table, record, totals, before, upper, largest, granules, tiles,
-    masks, state_row, state_enough, counts, seen, bias_ids, bias_values, banned_ids,
+    logits, stride, vocab_size, table, record, totals, before, upper, largest, granules, parts,
+    steps, masks, state_row, state_enough, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr, K: tl.constexpr, W: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
     """Bounds as in `scan`, over what the row may still draw from; rows that need it only."""
-    tile = tl.program_id(0)
+    part = tl.program_id(0)
     index = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     row = table + index * COLUMNS
     notes = record + index * RECORD
+    logits += index * stride
     phase = tl.load(notes + PHASE)
     wanted = phase == SEARCH
     bound_x = float_field(notes, BOUND_X)
     bound_id = tl.load(notes + BOUND_ID)
     if phase == RANK:
-        cut, _ = refused(notes, totals + index * granules, before + index * granules, row, tiles, T)
+        cut, _ = refused(notes, totals + index * granules, before + index * granules, row, parts, T)
         wanted = cut
         bound_x = float_field(notes, TOKEN_X)
         bound_id = tl.load(notes + TOKEN) - 1
-    slots = tile * W + tl.arange(0, W)
-    inside = slots < granules
-    top = tl.load(largest + index * granules + slots, mask=inside, other=NEGATIVE_INFINITY)
-    if wanted & (tl.max(top, axis=0) >= bound_x):
-        first = tile * (K * W * 128)
-        blocks = tile_blocks(first, K, W)
-        ids = tile_ids(blocks)
-        raw = raw_tile(logits + index * stride, ids, vocab_size)
+    if wanted:
         mask = mask_row(row, state_row, state_enough, FEATURES)
-        x, _ = processed_tile(
-            raw, blocks, ids, first, first + K * W * 128, row, mask, vocab_size,
-            masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
-        )  # fmt: skip
-        x = tl.where(ranked_within(x, ids, bound_x, bound_id), x, NEGATIVE_INFINITY)
-        tl.store(
-            upper + index * granules + slots, granule_bounds(x, row, blocks), mask=inside
-        )
+        for step in range(steps):
+            slots = (part * steps + step) * W + tl.arange(0, W)
+            inside = slots < granules
+            top = tl.load(largest + index * granules + slots, mask=inside, other=NEGATIVE_INFINITY)
+            if tl.max(top, axis=0) >= bound_x:
+                first = (part * steps + step) * (K * W * 128)
+                blocks = tile_blocks(first, K, W)
+                ids = tile_ids(blocks)
+                x, _ = processed_tile(
+                    raw_tile(logits, ids, vocab_size), blocks, ids, first, first + K * W * 128,
+                    row, mask, vocab_size, masks, counts, seen, bias_ids, bias_values, banned_ids,
+                    FEATURES,
+                )  # fmt: skip
+                x = tl.where(ranked_within(x, ids, bound_x, bound_id), x, NEGATIVE_INFINITY)
+                best = granule_bounds(x, row, blocks)
+                tl.store(upper + index * granules + slots, best, mask=inside)
