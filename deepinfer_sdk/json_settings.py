@@ -69,14 +69,16 @@ def json_parser(spec: SchemaSpec) -> Callable[[str], Any]:
     if chosen is None or chosen.on_unsupported == "refuse":
         return json.loads
 
+    schema: Any = spec.source
+
     def parse(text: str) -> Any:
         from jsonschema import validators
 
         value = json.loads(text)
-        cls = validators.validator_for(spec.source, default=validators.Draft202012Validator)
+        cls = validators.validator_for(schema, default=validators.Draft202012Validator)
         checker = None if chosen.formats == "annotate" else cls.FORMAT_CHECKER
         errors = sorted(
-            cls(spec.source, format_checker=checker).iter_errors(value), key=lambda e: e.json_path
+            cls(schema, format_checker=checker).iter_errors(value), key=lambda e: e.json_path
         )
         if errors:
             raise ValueError("; ".join(f"{e.json_path}: {e.message}" for e in errors[:5]))

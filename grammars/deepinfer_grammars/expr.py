@@ -9,29 +9,12 @@ This module knows nothing about tokens, JSON or regular expression syntax.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from .errors import EmptyConstraint
 from .limits import Budget, current_limits
 from .node import ALL_BYTES, Kind, Node
-
-
-def _all(values: Iterable[bool | None]) -> bool | None:
-    unknown = False
-    for value in values:
-        if value is False:
-            return False
-        unknown = unknown or value is None
-    return None if unknown else True
-
-
-def _any(values: Iterable[bool | None]) -> bool | None:
-    unknown = False
-    for value in values:
-        if value is True:
-            return True
-        unknown = unknown or value is None
-    return None if unknown else False
+from .normal_form import all_known, any_known, touching_spans
 
 
 class Pool:
@@ -182,7 +165,7 @@ class Pool:
             node = self._make(key, Kind.SEQ)
             node.head = head
             node.tail = tail
-            node.nullable = _all((head.nullable, tail.nullable))
+            node.nullable = all_known((head.nullable, tail.nullable))
             node.open_end = tail.open_end or (head.open_end and tail.nullable is not False)
         return node
 
@@ -215,7 +198,7 @@ class Pool:
         if node is None:
             node = self._make(key, Kind.ALT)
             node.parts = tuple(parts)
-            node.nullable = _any(part.nullable for part in parts)
+            node.nullable = any_known(part.nullable for part in parts)
             node.open_end = any(part.open_end for part in parts)
         return node
 
@@ -251,7 +234,7 @@ class Pool:
             if body in merged and tail is self.epsilon:
                 spans.append((1, 1))
                 group = [*group, body]
-            joined = _touching_spans(spans)
+            joined = touching_spans(spans)
             if len(joined) < len(spans):
                 for node in group:
                     merged.pop(node, None)
@@ -311,7 +294,7 @@ class Pool:
         if any(n.kind is Kind.NOT and n.head in flat for n in nodes):
             return self.never
         if self.epsilon in flat:
-            known = _all(n.nullable for n in nodes)
+            known = all_known(n.nullable for n in nodes)
             if known is not None:
                 return self.epsilon if known else self.never
         prefix: list[Node] = []
@@ -331,7 +314,7 @@ class Pool:
         if result is None:
             result = self._make(key, Kind.AND)
             result.parts = tuple(nodes)
-            result.nullable = _all(node.nullable for node in nodes)
+            result.nullable = all_known(node.nullable for node in nodes)
         return result
 
     def complement(self, body: Node) -> Node:
@@ -410,16 +393,3 @@ class Pool:
         if body is None:
             raise EmptyConstraint(f"rule {self.rule_names[ref.low]!r} is used but never defined")
         return body
-
-
-def _touching_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge repeat ranges that overlap or are adjacent; -1 stands for no upper bound."""
-    joined: list[tuple[int, int]] = []
-    for low, high in sorted(spans):
-        if joined and (joined[-1][1] == -1 or low <= joined[-1][1] + 1):
-            last_low, last_high = joined[-1]
-            top = -1 if -1 in (last_high, high) else max(last_high, high)
-            joined[-1] = (last_low, top)
-        else:
-            joined.append((low, high))
-    return joined

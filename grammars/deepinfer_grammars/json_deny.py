@@ -183,7 +183,9 @@ def _wrong_name(make: Maker, names: Any) -> Iterator[Option]:
     barred = names.get("not") if isinstance(names, dict) and len(names) == 1 else None
     if isinstance(barred, dict) and len(barred) == 1 and barred.keys() <= {"enum", "const"}:
         listed = barred["enum"] if "enum" in barred else [barred["const"]]
-        yield from ([present(name)] for name in listed if isinstance(name, str))
+        for name in listed:
+            if isinstance(name, str):
+                yield [present(name)]
         return
     claim = ~make.claim("propertyNames")
     yield [_only("object", witnesses=Witness(claim.place.pointer, name=claim))]

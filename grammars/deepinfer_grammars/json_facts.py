@@ -202,4 +202,6 @@ def type_of(value: Any) -> str:
         return "boolean"
     if isinstance(value, (int, float)):
         return "integer" if value == value // 1 else "fraction"
-    return {str: "string", list: "array", dict: "object"}[type(value)]
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"

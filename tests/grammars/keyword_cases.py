@@ -1,4 +1,4 @@
-"""What is done with each JSON Schema keyword, with an example of each: the source of the docs table.
+"""What is done with each JSON Schema keyword, with an example: the source of the docs table.
 
 A row is (keyword, what holds of it, schema, a valid value, an invalid one). `WITHIN` rows are
 enforced exactly up to a bound; `REFUSED` rows give a schema that is refused in place of values.
@@ -51,8 +51,10 @@ KEYWORDS = [
      {"properties": {"a": {}}, "additionalProperties": {"type": "null"}}, {"a": 1, "b": None},
      {"b": 1}),
     ("propertyNames", ENFORCED, {"propertyNames": {"maxLength": 1}}, {"a": 1}, {"ab": 1}),
-    ("minProperties, maxProperties", WITHIN, {"minProperties": 1, "maxProperties": 1}, {"a": 1}, {}),
-    ("dependentRequired", ENFORCED, {"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1}, {"a": 1}),
+    ("minProperties, maxProperties", WITHIN, {"minProperties": 1, "maxProperties": 1}, {"a": 1},
+     {}),
+    ("dependentRequired", ENFORCED, {"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1},
+     {"a": 1}),
     ("dependentSchemas", ENFORCED, {"dependentSchemas": {"a": {"maxProperties": 1}}}, {"a": 1},
      {"a": 1, "b": 1}),
     ("dependencies", ENFORCED,
