@@ -42,7 +42,7 @@ def finish_rules(pool: Pool, root: Node) -> None:
                 changed = True
     groups = _left_recursive(pool, root)
     if groups:
-        remove_left_recursion(pool, groups)
+        remove_left_recursion(pool, groups, root)
         left = _left_recursive(pool, root)
         if left:
             cycle = " -> ".join(pool.rule_names[index] for index in left[0])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .derivative import finish_rules, moves
 from .distance import UNREACHABLE, Distance
-from .errors import ConstraintTooLarge, EmptyConstraint
+from .errors import ConstraintTooLarge, EmptyConstraint, InvalidConstraint
 from .expr import Pool
 from .node import Node
 
@@ -47,7 +47,8 @@ class Grammar:
         if empty:
             raise EmptyConstraint(
                 f"no text satisfies this {kind} constraint",
-                hint="Look for bounds or patterns that contradict each other",
+                hint="Look for bounds or patterns that contradict each other, or that ask for more "
+                "than 2^40 bytes",
             )
 
     @classmethod
@@ -124,10 +125,19 @@ def compile_choice(options: Sequence[str]) -> Grammar:
 
     Raises:
         EmptyConstraint: There are no options.
+        InvalidConstraint: An option holds half a character.
     """
     words = list(options)
     if not words:
         raise EmptyConstraint("a choice needs at least one option")
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InvalidConstraint(
+                f"the option {word!r} holds half a character (a lone surrogate)",
+                hint="Write the whole character",
+            ) from None
     return Grammar(lambda pool: pool.words(words), "choice")
 
 

@@ -27,10 +27,12 @@ from .regex_first import terminal_node
 
 _LONGEST = 500_000  # characters of a grammar; Lark reads about 20,000 a second
 _MOST_INSTANCES = 5_000  # templates with arguments
-_LARGEST_TERMINAL = 100_000  # parts, with the terminals it is made of written out
+_LARGEST_TERMINAL = 2_000  # uses of terminals by a terminal, directly or not
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|//[^\n]*|#[^\n]*')
-
+_REGEXP = re.compile(r"/(?!/)(?:\\.|[^/\\\n])+/")
+_DEFINITION = re.compile(r"^[ \t]*(?:%(?:override|extend)[ \t]+)?[?!]*(\w+)[^:\n]*:", re.MULTILINE)
+_TERMINAL_NAME = re.compile(r"\b_?[A-Z][_A-Z0-9]*\b")
 _GBNF_RULE = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 
 
@@ -57,6 +59,7 @@ def lark_node(pool: Pool, text: str, *, start: str = "start") -> Node:
             f"the Lark grammar has {len(text)} characters, more than {_LONGEST}",
             hint="Write it in GBNF, which is read faster",
         )
+    _refuse_doubling(text)
     try:
         grammar, _ = load_grammar(text, "the grammar", [], False)  # type: ignore[no-untyped-call]
     except UnexpectedInput as error:
@@ -75,6 +78,34 @@ def lark_node(pool: Pool, text: str, *, start: str = "start") -> Node:
             f"Lark refuses the grammar: {message}", position=_position(text, message)
         ) from None
     return _Writer(pool, grammar, text).start(start)
+
+
+def _refuse_doubling(text: str) -> None:
+    """Refuse terminals too large to be written out: Lark puts them into those that use them."""
+    bare = _STRING_OR_COMMENT.sub(" ", _REGEXP.sub(" ", text))
+    found = list(_DEFINITION.finditer(bare))
+    ends = [match.start() for match in found[1:]] + [len(bare)]
+    uses = {
+        match[1]: _TERMINAL_NAME.findall(bare, match.end(), end)
+        for match, end in zip(found, ends, strict=True)
+        if match[1].isupper()
+    }
+    sizes = dict.fromkeys(uses, 1)
+    changed = True
+    while changed:
+        changed = False
+        for name, used in uses.items():
+            size = 1 + sum(sizes.get(other, 1) for other in used)
+            if size > _LARGEST_TERMINAL:
+                raise ConstraintTooLarge(
+                    f"the terminal {name} is too large with the terminals it uses written out, or "
+                    "uses itself",
+                    position=_position(text, f"'{name}'"),
+                    hint="Make it a rule",
+                )
+            if size != sizes[name]:
+                sizes[name] = size
+                changed = True
 
 
 def _first_line(error: BaseException) -> str:
@@ -161,9 +192,9 @@ class _Writer:
         if kind == "template_usage":
             return self._use(parts[0].name, parts[1:], names)
         if kind in ("literal", "range"):
-            written = str(parts[0])
-            pattern = self._read(written, Tree("value", [tree]))
-            return pool.seq(self._pattern(written, pattern), self._gap)
+            written, at = str(parts[0]), parts[0].start_pos or 0
+            pattern = self._read(written, Tree("value", [tree]), at)
+            return pool.seq(self._pattern(written, pattern, at), self._gap)
         raise SchemaNotSupported(f"the grammar part {kind!r} cannot be enforced")
 
     def _symbol(self, symbol: Symbol, names: Mapping[str, Node | str]) -> Node:
@@ -221,47 +252,36 @@ class _Writer:
                     position=_position(self._text, f"'{name}'"),
                     hint="Give it a pattern; %declare needs a lexer of its own",
                 )
-            if _size(tree, {}) > _LARGEST_TERMINAL:
-                raise ConstraintTooLarge(
-                    f"the terminal {name} is too large with the terminals it uses written out",
-                    hint="Make it a rule",
-                )
-            node = self._pattern(name, self._read(name, tree))
+            at = _position(self._text, f"'{name}'")
+            node = self._pattern(name, self._read(name, tree, at), at)
             self._terminals[name] = node
         return node
 
-    def _read(self, name: str, tree: Any) -> Pattern:
+    def _read(self, name: str, tree: Any, at: int) -> Pattern:
         try:
             reader = PrepareLiterals() * TerminalTreeToPattern()
             copy = nr_deepcopy_tree(tree)  # type: ignore[no-untyped-call]
             pattern: Pattern = reader.transform(copy)
         except Exception as error:  # Lark wraps errors in several ways
             raise InvalidConstraint(
-                f"Lark refuses the terminal {name}: {_first_line(error)}",
-                position=_position(self._text, f"'{name}'"),
+                f"Lark refuses the terminal {name}: {_first_line(error)}", position=at
             ) from None
         return pattern
 
-    def _pattern(self, name: str, pattern: Pattern) -> Node:
+    def _pattern(self, name: str, pattern: Pattern, at: int) -> Node:
         if isinstance(pattern, PatternStr) and not pattern.flags and pattern.value:
             try:
                 return self._pool.literal(pattern.value)
             except UnicodeEncodeError:
                 raise InvalidConstraint(
-                    f"the terminal {name} has half a surrogate pair, which no text can contain"
+                    f"the terminal {name} has half a surrogate pair, which no text can contain",
+                    position=at,
                 ) from None
         try:
             return terminal_node(self._pool, pattern.to_regexp())
         except GrammarError as error:
             raise type(error)(
-                f"the terminal {name} cannot be enforced: {error.message}", hint=error.hint
+                f"the terminal {name} cannot be enforced: {error.message}",
+                hint=error.hint,
+                position=at,
             ) from None
-
-
-def _size(tree: Any, known: dict[int, int]) -> int:
-    """Parts of a terminal; terminals that it uses are shared in the tree and counted every time."""
-    if not isinstance(tree, Tree):
-        return 1
-    if id(tree) not in known:
-        known[id(tree)] = 1 + sum(_size(child, known) for child in tree.children)
-    return known[id(tree)]

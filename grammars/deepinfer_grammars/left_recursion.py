@@ -23,24 +23,26 @@ _MOST_SUBSTITUTED = 6  # rules of a group that is solved by substitution
 _MOST_STEPS = 200_000  # in the right-recursive rules of a larger group
 
 
-def remove_left_recursion(pool: Pool, groups: Iterable[list[int]]) -> None:
+def remove_left_recursion(pool: Pool, groups: Iterable[list[int]], root: Node) -> None:
     """Rewrite the bodies of left-recursive rules.
 
     Args:
         pool: `nullable` of all reachable nodes is settled.
         groups: Rule indices, grouped so that rules of a group reach each other at the left.
+        root: The start expression.
 
     Raises:
         ConstraintTooLarge: Too many rules of a group use each other.
     """
-    rewriter = _Rewriter(pool)
+    rewriter = _Rewriter(pool, root)
     for group in groups:
         rewriter.solve(group)
 
 
 class _Rewriter:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, root: Node) -> None:
         self._pool = pool
+        self._root = root
         self._filled: dict[int, Node] = {}  # rule index -> rule for its non-empty texts
         self._group: set[int] = set()
 
@@ -58,7 +60,10 @@ class _Rewriter:
         if len(group) <= _MOST_SUBSTITUTED:
             self._solve_by_substitution(factors, rests)
         else:
-            self._solve_by_paths(factors, rests)
+            uses = [self._root, *rests.values(), *(f for t in factors.values() for f in t.values())]
+            used = _rules_used(pool, uses, {*names, *names.values()})
+            targets = {name for name, index in names.items() if {name, index} & used}
+            self._solve_by_paths(factors, rests, targets)
         for name, index in names.items():
             pool.rule_bodies[name] = rests[name]
             filled = self._filled[index]
@@ -86,8 +91,10 @@ class _Rewriter:
             for other in order[:done]:
                 self._substitute(factors, rests, other, name)
 
-    def _solve_by_paths(self, factors: dict[int, dict[int, Node]], rests: dict[int, Node]) -> None:
-        """Write what may follow a complete rule until another one is complete, as rules.
+    def _solve_by_paths(
+        self, factors: dict[int, dict[int, Node]], rests: dict[int, Node], targets: set[int]
+    ) -> None:
+        """Write what may follow a complete rule until one of `targets` is complete, as rules.
 
         A text of rule i begins with the rest of some rule k; then k grows into i step by step. With
         E(j) for what may follow a complete j: E(j) = a_jm E(m) | ..., and E(i) may be empty. Steps
@@ -108,13 +115,13 @@ class _Rewriter:
             name: [step for other in others for step in steps[other]]
             for name, others in becomes.items()
         }
-        if len(rests) * sum(map(len, onwards.values())) > _MOST_STEPS:
+        if len(targets) * sum(map(len, onwards.values())) > _MOST_STEPS:
             raise ConstraintTooLarge(
                 f"{len(rests)} rules are left-recursive through each other",
                 hint="Rewrite left recursion as repetition, e.g. expr: term (op term)*",
             )
-        solved: dict[int, Node] = {}
-        for target in rests:
+        solved = dict.fromkeys(rests, pool.never)  # what is never asked for
+        for target in sorted(targets):
             follow = {name: pool.rule(f"after {pool.rule_names[name]}") for name in rests}
             for name, rule in follow.items():
                 rule.nullable = target in becomes[name]
@@ -227,3 +234,27 @@ def _reached(start: int, following: Callable[[int], list[int]]) -> set[int]:
                 seen.add(other)
                 stack.append(other)
     return seen
+
+
+def _rules_used(pool: Pool, roots: Iterable[Node], wanted: set[int]) -> set[int]:
+    """Which of some rules expressions use, other than through those rules themselves."""
+    found: set[int] = set()
+    stack = list(roots)
+    seen = {node.id for node in stack}
+    while stack:
+        node = stack.pop()
+        parts: tuple[Node, ...] = node.parts
+        if node.kind is Kind.REF:
+            if node.low in wanted:
+                found.add(node.low)
+                continue
+            parts = (pool.body(node),)
+        elif node.kind is Kind.SEQ:
+            parts = (node.head, node.tail)
+        elif node.kind not in (Kind.ALT, Kind.AND):
+            parts = (node.head, *node.parts)
+        for part in parts:
+            if part.id not in seen:
+                seen.add(part.id)
+                stack.append(part)
+    return found

@@ -10,17 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from .errors import SchemaNotSupported
+from .errors import ConstraintTooLarge, SchemaNotSupported
 from .expr import Pool
 from .node import Kind, Node
 from .regex_before import NEWLINE, START, Before, Kinds, word_sets
 from .regex_loops import LOOP_LIMIT, Letters, has_loop_with_places, without_places
 from .regex_syntax import Parser
-from .regex_tree import Anchor, Behind, Chars, Choice, Dialect, Look, Repeat, Sequence, Tree
+from .regex_tree import (
+    Anchor,
+    Behind,
+    Chars,
+    Choice,
+    Dialect,
+    Look,
+    Repeat,
+    Sequence,
+    Tree,
+    shortest,
+)
 from .utf8 import ANY_CHAR, Ranges, char_set, intersect, invert, normalise
 
 Encode = Callable[[Pool, Ranges], Node]
 _Rest = Callable[[Before], Node]
+
+_LONGEST_MATCH = 1 << 30
 
 
 def regex_node(
@@ -50,6 +63,11 @@ def regex_node(
         ConstraintTooLarge: Too long or nested too deeply.
     """
     tree = Parser(pattern, dialect, negated=widest).parse()
+    if "{" in pattern and (length := shortest(tree)) > _LONGEST_MATCH:
+        raise ConstraintTooLarge(
+            f"the shortest text that matches has {length} characters, more than {_LONGEST_MATCH}",
+            hint="Use smaller counts",
+        )
     if has_loop_with_places(tree):
         letters = Letters(tree)
         scratch = Pool()

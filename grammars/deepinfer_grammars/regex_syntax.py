@@ -6,6 +6,7 @@ dialect `.` stands for no line terminator of either, and `$` is the end of the t
 
 from __future__ import annotations
 
+import re
 import string
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from .regex_tree import (
 )
 from .utf8 import MAX_CODE_POINT, Ranges, invert
 
+_PLAIN = re.compile(r"[^\\\[\](){}.*+?^$|]+")
 _MOST_NESTING = 200
 _MOST_REPEATS = 1_000_000
 _NEWLINE: Ranges = ((10, 10),)
@@ -75,12 +77,27 @@ class Parser(Reader):
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             if self._skip_comment():
                 continue
+            if not self._flags.verbose and (letters := self._plain_letters()):
+                items += letters
+                continue
             start = self._at
             item = self._item()
             if item is None:
                 continue
             items.append(self._quantified(item, start))
         return items[0] if len(items) == 1 else Sequence(tuple(items))
+
+    def _plain_letters(self) -> list[Tree]:
+        """A run of letters that stand for themselves, up to one that may be quantified."""
+        run = _PLAIN.match(self._text, self._at)
+        if run is None:
+            return []
+        end = run.end()
+        if end < len(self._text) and self._text[end] in "*+?{(":  # ( may begin a comment
+            end -= 1
+        letters: list[Tree] = [self._literal(ord(c)) for c in self._text[self._at : end]]
+        self._at = end
+        return letters
 
     def _skip_comment(self) -> bool:
         if self._peek("(?#"):

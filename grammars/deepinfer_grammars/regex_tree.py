@@ -85,3 +85,14 @@ class Flags:
     multiline: bool = False
     verbose: bool = False
     charset: Charset = "common"
+
+
+def shortest(tree: Tree) -> int:
+    """Characters of the shortest text that can match, if every set has a character."""
+    if isinstance(tree, Chars):
+        return 1
+    if isinstance(tree, Sequence):
+        return sum(shortest(item) for item in tree.items)
+    if isinstance(tree, Choice):
+        return min(shortest(option) for option in tree.options)
+    return tree.low * shortest(tree.item) if isinstance(tree, Repeat) else 0
