@@ -10,7 +10,7 @@ WORKERS ?= 2
 
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format lint types layers length install-check model clean
+.PHONY: help demo test check format lint types layers length install-check check-targets model clean
 
 help:
 	@echo "make demo   set up, fetch the model, extract a typed object from a sentence"
@@ -64,6 +64,9 @@ install-check: .venv/ready-dev
 		--constraint constraints.txt build/wheel/*.whl
 	cd build && empty/bin/python ../scripts/import_time.py
 	rm -rf build/empty
+
+check-targets: .venv/ready-dev
+	PYTHONPATH=kernels $(RUN) scripts/check_targets.py
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -187,7 +187,7 @@ def sample(
             logits, stride, vocab_size, rows.table, workspace.record, searched, granules,
             out.token, out.logprob, out.rank, out.top_ids, out.top_logprobs, *shared,
             FEATURES=features, P=max(_power_of_two(-(-vocab_size // 1024)), 16),
-            MOST=MAX_LOGPROBS, TILES=4, num_warps=4, enable_fp_fusion=False,
+            MOST=MAX_LOGPROBS, TILES=1, num_warps=4, enable_fp_fusion=False,
         )  # fmt: skip
 
 

@@ -1,0 +1,197 @@
+"""Compile every sampler kernel for targets that are not at hand, and say how far each one got.
+
+Triton compiles for sm_90 and sm_100 without a GPU. For Ascend the kernels go through the front end
+of `triton-ascend`, in a virtual environment of its own under `build/`, because that package owns
+the import name `triton`. Nothing is run here: "compiled" and "lowered" are exactly that.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ASCEND = ROOT / "build" / "ascend"
+ASCEND_PACKAGES = ("triton-ascend==3.2.0", "pybind11", "numpy", "torch")
+ASCEND_ARCHITECTURE = "Ascend950PR_9589"
+
+MEASURED = ("scan", "decide", "rank", "settle", "search", "finish")
+"""Kernels whose times on a device are in `benchmarks/records.jsonl`."""
+
+
+def kernels():
+    """Name, kernel, compile-time values and warps of everything `sample` launches."""
+    from deepinfer_kernels.gpu import sampler_finish, sampler_report, sampler_scan
+
+    tile = {"FEATURES": 7, "K": 4, "W": 4}
+    row = {"FEATURES": 7, "GRANULE": 512, "G": 256}
+    whole = {**row, "W": 8, "CAPACITY": 2048}
+    return [
+        ("scan", sampler_scan.scan, tile, 4),
+        ("decide", sampler_finish.decide, row, 4),
+        ("rank", sampler_scan.rank, tile, 4),
+        ("search", sampler_scan.search, {**tile, "T": 16}, 4),
+        ("settle", sampler_finish.settle, {**row, "T": 16}, 4),
+        ("finish", sampler_finish.finish, {**whole, "T": 16}, 8),
+        ("kept_set", sampler_report.kept_set, whole, 8),
+        ("draw_modulo31", sampler_report.draw_modulo31, whole, 8),
+        ("report", sampler_report.report, {"FEATURES": 7, "P": 128, "MOST": 20, "TILES": 1}, 4),
+    ]
+
+
+FLOATS = {"logits", "largest", "mass", "upper", "peaks", "bias_values"}
+FLOATS |= {"out_logprob", "out_logprobs"}
+LONGS = {"totals", "before", "gathered"}
+BYTES = {"byte_class", "token_bytes"}
+INTEGERS = {"stride", "vocab_size", "granules", "parts", "steps", "capacity"}
+
+
+def type_of(name: str) -> str:
+    """Triton's name of an argument's type."""
+    if name in INTEGERS:
+        return "i32"
+    kinds = ((FLOATS, "*fp32"), (LONGS, "*i64"), (BYTES, "*u8"), ({"counts"}, "*i16"))
+    return next((kind for names, kind in kinds if name in names), "*i32")
+
+
+def source_of(kernel, values):
+    """Kernel, argument types and compile-time values as the compiler takes them."""
+    from triton.compiler import ASTSource
+
+    signature = {p.name: "constexpr" if p.is_constexpr else type_of(p.name) for p in kernel.params}
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, (name, kind) in enumerate(signature.items())
+        if kind.startswith("*") or name in ("stride", "vocab_size")
+    }
+    places = {(kernel.arg_names.index(name),): value for name, value in values.items()}
+    return ASTSource(fn=kernel, signature=signature, constexprs=places, attrs=aligned)
+
+
+def compile_all(capability: int, only: list[str]) -> dict[str, str]:
+    """Compile for an NVIDIA target; what became of each kernel."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    found = {}
+    for name, kernel, values, warps in kernels():
+        if only and name not in only:
+            continue
+        began = time.perf_counter()
+        try:
+            done = triton.compile(
+                source_of(kernel, values),
+                target=GPUTarget("cuda", capability, 32),
+                options={"num_warps": warps, "enable_fp_fusion": False},
+            )
+            found[name] = f"compiled ({len(done.asm['cubin']) // 1024} KiB)"
+        except Exception as error:
+            found[name] = f"failed: {str(error).strip().splitlines()[-1][:90]}"
+        took = time.perf_counter() - began
+        print(f"sm_{capability} {name}: {found[name]}, {took:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def lower_for_ascend(only: list[str]) -> None:
+    """Runs inside the Ascend environment: one line per kernel."""
+    import triton
+    from triton.backends.ascend import compiler as ascend
+    from triton.backends.compiler import GPUTarget
+
+    target = GPUTarget("npu", ASCEND_ARCHITECTURE, 0)
+    backend = ascend.AscendBackend(target)
+    for name, kernel, values, warps in kernels():
+        if only and name not in only:
+            continue
+        try:
+            options = backend.parse_options({"num_warps": warps, "enable_fp_fusion": False})
+            source = source_of(kernel, values)
+            context = triton._C.libtriton.ir.context()
+            triton._C.libtriton.ir.load_dialects(context)
+            backend.load_dialects(context)
+            codegen = backend.get_codegen_implementation()
+            modules = backend.get_module_map()
+            module = source.make_ir(options, codegen, modules, context)
+            module = ascend.make_ttir(module, {}, options)
+            linalg = ascend.ttir_to_linalg(module, {"hash": name}, options)
+            print(f"{name}\tlowered ({len(linalg.splitlines())} lines of linalg)", flush=True)
+        except Exception as error:
+            lines = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
+            reason = next((line for line in lines if "rror" in line), lines[-1])
+            print(f"{name}\tfailed: {reason.strip()[:110]}", flush=True)
+
+
+def ascend_environment() -> str | None:
+    """Make the environment; the reason if it cannot be made."""
+    python = ASCEND / "bin" / "python"
+    ready = ASCEND / "ready"
+    if ready.exists():
+        return None
+    steps = (
+        [sys.executable, "-m", "venv", "--clear", str(ASCEND)],
+        [str(python), "-m", "pip", "install", "-qq", "--no-deps", *ASCEND_PACKAGES[:1]],
+        [
+            str(python), "-m", "pip", "install", "-qq", "--constraint",
+            str(ROOT / "constraints.txt"), *ASCEND_PACKAGES[1:],
+        ],
+    )  # fmt: skip
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or ["unknown"])[-1]
+    # torch brings its own triton, which would shadow the Ascend one.
+    subprocess.run(
+        [str(python), "-m", "pip", "uninstall", "-qq", "-y", "triton"], check=False
+    )
+    again = [str(python), "-m", "pip", "install", "-qq", "--no-deps", "--force-reinstall"]
+    done = subprocess.run([*again, *ASCEND_PACKAGES[:1]], check=False)
+    if done.returncode == 0:
+        ready.touch()
+    return None if done.returncode == 0 else "triton-ascend could not be installed"
+
+
+def ascend_all(only: list[str]) -> dict[str, str]:
+    """Lower every kernel in the Ascend environment."""
+    reason = ascend_environment()
+    if reason:
+        return {name: f"not tried: {reason[:90]}" for name, *_ in kernels()}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/kernels", "TRITON_INTERPRET": "0"}
+    done = subprocess.run(
+        [str(ASCEND / "bin" / "python"), __file__, "--inside-ascend", *only],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    found = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    if not found:
+        error = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return {name: f"not lowered: {error[:110]}" for name, *_ in kernels()}
+    return found
+
+
+def main() -> None:
+    """Compile, lower, print the table; fails if an NVIDIA target does not compile."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("only", nargs="*", help="names of kernels; all by default")
+    parser.add_argument("--inside-ascend", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--skip-ascend", action="store_true")
+    options = parser.parse_args()
+    if options.inside_ascend:
+        lower_for_ascend(options.only)
+        return
+    columns = {f"sm_{c}": compile_all(c, options.only) for c in (90, 100)}
+    if not options.skip_ascend:
+        columns["ascend 950"] = ascend_all(options.only)
+    names = [name for name, *_ in kernels() if not options.only or name in options.only]
+    print(f"{'kernel':14s} {'on a device':12s} {'on a CPU':12s} " + " ".join(
+        f"{column:24s}" for column in columns))  # fmt: skip
+    for name in names:
+        cells = " ".join(f"{found.get(name, 'not reached'):24s}" for found in columns.values())
+        measured = "measured" if name in MEASURED else "-"
+        print(f"{name:14s} {measured:12s} {'interpreted':12s} {cells}")
+    if any("failed" in columns[f"sm_{c}"].get(name, "failed") for c in (90, 100) for name in names):
+        sys.exit("a kernel does not compile for an NVIDIA target")
+
+
+if __name__ == "__main__":
+    main()
