@@ -35,6 +35,7 @@ class MemberTable:
         span: tuple[int, int],
     ) -> None:
         self._pool = pool
+        self._number = len(pool.nodes)  # no two tables are made at the same time
         self._comma = comma
         self._members = list(named.values())
         self._required = [name in required for name in named]
@@ -114,20 +115,24 @@ class MemberTable:
         return pool.seq(self._extra, pool.repeat(more, max(least - 1, 0), _less(most)))
 
     def _shuffled(self, left: tuple[int, ...], count: int, met: int) -> Node:
-        ids = tuple(node.id for index in left for _, node in self._members[index])
-        key = (
-            "members", self._comma.id, ids, left, tuple(self._required), self._extra.id,
-            self._low, self._high, self._goal, count, met,
-        )  # fmt: skip
-        like = self._ordered(left, count, min(met, self._goal))
-        uses = (
-            self._extra,
-            self._last,
-            *(node for index in left for _, node in self._members[index]),
-        )
+        like = self._shortest(left, count, min(met, self._goal))
         if like is self._pool.never:
             return like
+        key = ("members", self._number, left, count, met)
+        members = [node for member in self._members for _, node in member]
+        uses = () if count else (self._extra, self._last, self._after, *members)
         return self._pool.lazy(key, like, lambda: self._body(left, count, met), uses)
+
+    def _shortest(self, left: tuple[int, ...], count: int, met: int) -> Node:
+        """An expression as near to its end as what may follow in any order."""
+        if not count or self._low or self._goal or self._high >= 0:
+            return self._ordered(left, count, met)
+        node = self._pool.epsilon
+        for index in reversed(left):
+            if self._required[index]:
+                member = self._pool.alt([member for _, member in self._members[index]])
+                node = self._pool.seq(self._comma, member, node)
+        return node
 
     def _body(self, left: tuple[int, ...], count: int, met: int) -> Node:
         pool = self._pool

@@ -18,12 +18,14 @@ def words_of(node: Node) -> list[bytes] | None:
         if len(found) + len(stack) > _MOST_WORDS or len(text) > _LONGEST:
             return None
         if head.kind is Kind.BYTES:
-            for byte in range(256):
-                if head.mask >> byte & 1:
-                    if tail is None:
-                        found.append(text + bytes((byte,)))
-                    else:
-                        stack.append((text + bytes((byte,)), tail))
+            mask = head.mask
+            while mask:
+                longer = text + bytes(((mask & -mask).bit_length() - 1,))
+                mask &= mask - 1
+                if tail is None:
+                    found.append(longer)
+                else:
+                    stack.append((longer, tail))
         elif head.kind is Kind.EPSILON:
             found.append(text)
         elif head.kind is Kind.ALT and tail is None:
