@@ -213,6 +213,7 @@ class Distance:
         parent: dict[Node, Node] = {}
         heap: list[tuple[int, int, int, Node]] = [(self._bound(start), 0, start.id, start)]
         closed: set[Node] = set()
+        most_nodes = len(self._pool.nodes) + 5 * self._max_search
         while heap:
             estimate, negative_cost, _, node = heapq.heappop(heap)
             if node in closed:
@@ -231,7 +232,7 @@ class Distance:
                 continue
             if estimate >= UNREACHABLE:
                 continue
-            if len(closed) > self._max_search:
+            if len(closed) > self._max_search or len(self._pool.nodes) > most_nodes:
                 raise ConstraintTooLarge(
                     f"more than {self._max_search} steps were needed to find the shortest match",
                     hint="Simplify the intersection, complement or terminal, or bound its length",

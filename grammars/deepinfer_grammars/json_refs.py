@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from .errors import InvalidConstraint, SchemaNotSupported
+from .errors import ConstraintTooLarge, InvalidConstraint, SchemaNotSupported
 from .json_check import check_schema
 
 _ONE = (
@@ -21,6 +21,7 @@ _NAMED = (
 )  # fmt: skip
 _NO_SIBLINGS = re.compile(r"draft-0[3-7]")
 _OLD_ID = re.compile(r"draft-0[34]")
+_DEEPEST = 1_000
 RECURSIVE = ""
 """The name under which `$recursiveAnchor: true` is kept; no `$dynamicAnchor` can have it."""
 
@@ -79,14 +80,19 @@ class Document:
         self._by_uri.setdefault(uri, Place(f"{uri}#"))
 
     def _index(self, start: Place, root: Any, base: str, *, old_id: bool) -> None:
-        stack: list[tuple[Place, Any, str]] = [(start, root, base)]
+        stack: list[tuple[Place, Any, str, int]] = [(start, root, base, 0)]
         while stack:
-            place, schema, base = stack.pop()
+            place, schema, base, depth = stack.pop()
+            if depth > _DEEPEST:  # pointers grow with the depth, and so would memory
+                raise ConstraintTooLarge(
+                    f"the schema is nested more than {_DEEPEST} levels deep",
+                    hint="Name the nested parts in $defs, and refer to them",
+                )
             self._schemas[place.pointer] = schema
             if isinstance(schema, dict):
                 base = self._identify(place, schema, base, old_id=old_id)
                 for where, below in _subschemas(place, schema):
-                    stack.append((where, below, base))
+                    stack.append((where, below, base, depth + 1))
             self.base[place.pointer] = base
 
     def _identify(self, place: Place, schema: dict[str, Any], base: str, *, old_id: bool) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .derivative import finish_rules
 from .distance import UNREACHABLE, Distance
-from .errors import ConstraintTooLarge, EmptyConstraint
+from .errors import ConstraintTooLarge, EmptyConstraint, InvalidConstraint
 from .expr import Pool
 from .grammar import Build, Grammar, too_deep
 from .json_arrays import array_node
@@ -113,6 +113,12 @@ def compile_json_schema(
         return Grammar(build, "JSON Schema")
     except RecursionError:
         raise too_deep("JSON Schema") from None
+    except UnicodeEncodeError as error:
+        raise InvalidConstraint(
+            f"the schema holds half a character (a lone surrogate) in {error.object!r:.80}",
+            hint="Write the whole character",
+            pointer="#",
+        ) from None
     except EmptyConstraint as error:
         raise _explain_empty(build, error) from None
 

@@ -304,15 +304,29 @@ def test_extra_properties_option_closes_silent_objects_only():
     assert said.accepts('{"b": 1}')
 
 
-def test_deep_schemas_and_big_enums_are_bounded():
-    deep = {"type": "integer"}
-    for _ in range(10_000):
-        deep = {"type": "array", "items": deep, "minItems": 1}
-    grammar, error = compiled(deep)
-    if error is None:
-        assert grammar.accepts("[" * 10_000 + "1" + "]" * 10_000)
-    else:
-        assert "nested" in str(error)
+@pytest.mark.parametrize("schema", [{"enum": ["\ud800"]}, {"properties": {"\udfff": {}}}])
+def test_half_characters_are_refused(schema):
+    with pytest.raises(InvalidConstraint, match="half a character"):
+        compile_json_schema(schema)
+
+
+@pytest.mark.parametrize("depth", [900, 10_000])
+def test_deep_schemas_are_bounded(depth):
+    arrays = objects = {"type": "integer"}
+    for _ in range(depth):
+        arrays = {"type": "array", "items": arrays, "minItems": 1}
+        objects = {"type": "object", "properties": {"a": objects}, "required": ["a"]}
+    for deep in (arrays, objects):
+        grammar, error = compiled(deep)
+        if depth > 1_000:
+            assert "nested" in str(error)
+        elif deep is arrays:
+            assert grammar.accepts("[" * depth + "1" + "]" * depth)
+        else:
+            assert grammar.accepts('{"a": ' * depth + "1" + "}" * depth)
+
+
+def test_big_enums_are_bounded():
     words = [f"w{i * 7919 % 100_003}" for i in range(100_000)]
     many = compile_json_schema({"enum": words})
     assert many.accepts('"w7919"')
