@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ASCEND = ROOT / "build" / "ascend"
 ASCEND_PACKAGES = ("triton-ascend==3.2.0", "pybind11", "numpy", "torch")
+ASCEND_LIMIT_S = 240
 ASCEND_ARCHITECTURE = "Ascend950PR_9589"
 
 MEASURED = ("scan", "decide", "rank", "settle", "search", "finish")
@@ -96,31 +97,44 @@ def compile_all(capability: int, only: list[str]) -> dict[str, str]:
 
 def lower_for_ascend(only: list[str]) -> None:
     """Runs inside the Ascend environment: one line per kernel."""
-    import triton
+    from triton._C.libtriton import ir
     from triton.backends.ascend import compiler as ascend
     from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
 
     target = GPUTarget("npu", ASCEND_ARCHITECTURE, 0)
     backend = ascend.AscendBackend(target)
-    for name, kernel, values, warps in kernels():
+    wanted = {
+        "enable_fp_fusion": False,
+        "compile_on_910_95": True,
+        "multibuffer": False,
+        "enable_auto_bind_sub_block": False,
+        "enable_select_analysis": True,
+    }
+    for name, kernel, values, _ in kernels():
         if only and name not in only:
             continue
         try:
-            options = backend.parse_options({"num_warps": warps, "enable_fp_fusion": False})
-            source = source_of(kernel, values)
-            context = triton._C.libtriton.ir.context()
-            triton._C.libtriton.ir.load_dialects(context)
+            options = backend.parse_options(wanted)
+            signature = {p.name: type_of(p.name) for p in kernel.params if not p.is_constexpr}
+            source = ASTSource(fn=kernel, signature=signature, constants=dict(values))
+            context = ir.context()
+            ir.load_dialects(context)
             backend.load_dialects(context)
-            codegen = backend.get_codegen_implementation()
-            modules = backend.get_module_map()
-            module = source.make_ir(options, codegen, modules, context)
-            module = ascend.make_ttir(module, {}, options)
-            linalg = ascend.ttir_to_linalg(module, {"hash": name}, options)
+            module = source.make_ir(
+                options, backend.get_codegen_implementation(), backend.get_module_map(), context
+            )
+            metadata = {"hash": name, "target": target, **options.__dict__}
+            module = ascend.make_ttir(module, metadata, options)
+            linalg = ascend.ttir_to_linalg(module, metadata, options)
             print(f"{name}\tlowered ({len(linalg.splitlines())} lines of linalg)", flush=True)
         except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
-            reason = next((line for line in lines if "rror" in line), lines[-1])
-            print(f"{name}\tfailed: {reason.strip()[:110]}", flush=True)
+            text = str(error)
+            if isinstance(error, subprocess.CalledProcessError):
+                text = (error.stderr or b"").decode(errors="replace")
+            lines = [line for line in text.splitlines() if line.strip()] or [repr(error)]
+            reason = next((line for line in lines if "error" in line.lower()), lines[-1])
+            print(f"{name}\tfailed: {reason.strip()[-150:]}", flush=True)
 
 
 def ascend_environment() -> str | None:
@@ -142,9 +156,7 @@ def ascend_environment() -> str | None:
         if done.returncode:
             return (done.stderr.strip().splitlines() or ["unknown"])[-1]
     # torch brings its own triton, which would shadow the Ascend one.
-    subprocess.run(
-        [str(python), "-m", "pip", "uninstall", "-qq", "-y", "triton"], check=False
-    )
+    subprocess.run([str(python), "-m", "pip", "uninstall", "-qq", "-y", "triton"], check=False)
     again = [str(python), "-m", "pip", "install", "-qq", "--no-deps", "--force-reinstall"]
     done = subprocess.run([*again, *ASCEND_PACKAGES[:1]], check=False)
     if done.returncode == 0:
@@ -158,14 +170,23 @@ def ascend_all(only: list[str]) -> dict[str, str]:
     if reason:
         return {name: f"not tried: {reason[:90]}" for name, *_ in kernels()}
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}/kernels", "TRITON_INTERPRET": "0"}
-    done = subprocess.run(
-        [str(ASCEND / "bin" / "python"), __file__, "--inside-ascend", *only],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    found = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    if not found:
-        error = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return {name: f"not lowered: {error[:110]}" for name, *_ in kernels()}
+    found = {}
+    for name, *_ in kernels():
+        if only and name not in only:
+            continue
+        command = [str(ASCEND / "bin" / "python"), __file__, "--inside-ascend", name]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment,
+                timeout=ASCEND_LIMIT_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            found[name] = f"not lowered within {ASCEND_LIMIT_S} s"
+        else:
+            said = [line.split("\t", 1)[1] for line in done.stdout.splitlines() if "\t" in line]
+            error = (done.stderr.strip().splitlines() or ["no output"])[-1]
+            found[name] = said[0] if said else f"not lowered: {error[:110]}"
+        print(f"ascend {name}: {found[name]}", file=sys.stderr, flush=True)
     return found
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+from deepinfer_kernels.sampler_types import MAX_LOGPROBS
+
 from .sampler_finish import decide, finish, settle
-from ..sampler_types import MAX_LOGPROBS
 from .sampler_report import draw_modulo31, kept_set, report
 from .sampler_rows import (
     AUTOMATA,
@@ -100,9 +101,7 @@ def sample(
     coarse = -(-tiles // coarse_steps)
     padded = max(_power_of_two(granules), 16)
     padded_parts = max(_power_of_two(coarse), 16)
-    features = (
-        AUTOMATA * (automata is not None) | PENALTIES * plan.penalties | LISTS * plan.lists
-    )
+    features = AUTOMATA * (automata is not None) | PENALTIES * plan.penalties | LISTS * plan.lists
     nothing = workspace.nothing
     masks = automata.rows if automata is not None else nothing
     state_row = automata.state_row if automata is not None else nothing
@@ -191,9 +190,7 @@ def sample(
         )  # fmt: skip
 
 
-def _checked(
-    logits: torch.Tensor, rows: RowParams, workspace: SamplerWorkspace
-) -> tuple[int, int]:
+def _checked(logits: torch.Tensor, rows: RowParams, workspace: SamplerWorkspace) -> tuple[int, int]:
     if logits.ndim != 2 or logits.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise ValueError(f"logits are {logits.dtype}{list(logits.shape)}; expected float [B, V]")
     batch, vocab_size = logits.shape

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels with one program per row: decide after the scan, and finish with the automaton's step."""
 
@@ -7,8 +7,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..draw import MODULO31_WIDTH
-from ..sampler_types import Status
+from deepinfer_kernels.draw import MODULO31_WIDTH
+from deepinfer_kernels.sampler_types import Status
+
 from . import sampler_rows as rows_module
 from .sampler_numeric import (
     NEGATIVE_INFINITY,

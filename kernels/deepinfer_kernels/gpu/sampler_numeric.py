@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Numbers that are the same bits on every device: noise words, Gumbel noise, weights, scores.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..fixed_point import EXP2_COEFFICIENTS
+from deepinfer_kernels.fixed_point import EXP2_COEFFICIENTS
 
 NEGATIVE_INFINITY = tl.constexpr(float("-inf"))
 POSITIVE_INFINITY = tl.constexpr(float("inf"))

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels for rows that need the kept set itself: the parity draw, and log-probabilities.
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..philox import SCALAR_STREAM
+from deepinfer_kernels.philox import SCALAR_STREAM
+
 from . import sampler_rows as rows_module
 from .sampler_finish import MODULO31, OK, TOP_K, WIDTH, min_p_threshold, store_float
 from .sampler_numeric import (
@@ -145,7 +146,16 @@ def draw_modulo31(
             FEATURES, GRANULE, G, W,
         )  # fmt: skip
         lane = tl.arange(0, WIDTH)
-        codes = tl.sort(tl.load(gathered + lane, mask=lane < used, other=-1), descending=True)
+        codes = tl.load(gathered + lane, mask=lane < used, other=-1)
+        place = tl.zeros((WIDTH,), tl.int32)
+        for start in range(0, used, 32):
+            at = start + tl.arange(0, 32)
+            others = tl.load(gathered + at, mask=at < used, other=-1)
+            place += tl.sum((others[None, :] > codes[:, None]).to(tl.int32), axis=1)
+        tl.debug_barrier()
+        tl.store(gathered + place, codes, mask=lane < used)
+        tl.debug_barrier()
+        codes = tl.load(gathered + lane, mask=lane < used, other=-1)
         x = composite_value(tl.maximum(codes, 0))
         shifted = (x - most) * float_field(row, INVERSE_TEMPERATURE)
         exponentials = tl.where(lane < used, tl.exp(tl.minimum(shifted, 0.0)), 0.0)
@@ -177,8 +187,8 @@ def draw_modulo31(
             accepted = tl.where(d1 < limit, d1, accepted)
             accepted = tl.where(d0 < limit, d0, accepted)
             block += 1
-        place = tl.sum((reached <= accepted % total).to(tl.int32), axis=0)
-        code = tl.max(tl.where(lane == place, codes, -1), axis=0)
+        drawn = tl.sum((reached <= accepted % total).to(tl.int32), axis=0)
+        code = tl.max(tl.where(lane == drawn, codes, -1), axis=0)
         tl.store(notes + TOKEN, composite_id(code))
 
 

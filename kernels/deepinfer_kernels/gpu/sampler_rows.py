@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..cuts import min_p_weight, top_p_q24
-from ..draw import MODULO31_WIDTH
-from ..fixed_point import LOG2_TABLE
-from ..sampler_types import MAX_LOGPROBS, SamplerParams
+from deepinfer_kernels.cuts import min_p_weight, top_p_q24
+from deepinfer_kernels.draw import MODULO31_WIDTH
+from deepinfer_kernels.fixed_point import LOG2_TABLE
+from deepinfer_kernels.sampler_types import MAX_LOGPROBS, SamplerParams
 
 COLUMNS = 32
 SAMPLE, FLAGS, STATE, LEFT = 4, 5, 6, 7

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels that read whole rows, some tiles per program: scan, rank, search.
 

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Device functions: the exact end of a prefix of the ranking, by count (top-k) or mass (top-p).
 

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Device functions: the mask of a row, and logits of a tile after penalties, bias and masks.
 
@@ -55,9 +55,7 @@ def mask_row(row, state_row, state_enough, FEATURES: tl.constexpr):
         state = tl.load(row + STATE)
         left = tl.load(row + LEFT)
         narrowed = tl.load(row + OVERRIDE_ROW)
-        matches = (tl.load(row + OVERRIDE_STATE) == state) & (
-            tl.load(row + OVERRIDE_LEFT) == left
-        )
+        matches = (tl.load(row + OVERRIDE_STATE) == state) & (tl.load(row + OVERRIDE_LEFT) == left)
         safe = tl.maximum(state, 0)
         usual = tl.load(state_row + safe)
         enough = tl.load(state_enough + safe)

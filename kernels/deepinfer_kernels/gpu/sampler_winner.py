@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202, RUF100, SIM102
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Device functions for one program per row: the exact winner of the draw, and passes over a row.
 
@@ -177,9 +177,7 @@ def measure_row(
             start, count, visit, logits, row, mask, vocab_size,
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES, GRANULE, W,
         )  # fmt: skip
-        chosen = ranked_within(x, ids, bound_x, bound_id) & ranked_within(
-            x, ids, limit_x, limit_id
-        )
+        chosen = ranked_within(x, ids, bound_x, bound_id) & ranked_within(x, ids, limit_x, limit_id)
         number += tl.sum(tl.reshape(chosen.to(tl.int32), flat), axis=0).to(tl.int64)
         if MASS:
             amount += exact_sum(tl.where(chosen, weight((x - most) * scale), 0))
