@@ -44,29 +44,31 @@ class CpuExecutor:
 
     def step(self, entries: Many[Entry]) -> list[Choice]:
         """Forward pass over all rows, then one draw per sampling entry."""
-        logits = self._model.forward(self._rows(entries), self._cache)
+        logits = self._model.forward(step_rows(entries, self._block_tokens), self._cache)
         sampling = [entry.sequence for entry in entries if entry.samples]
         return [
             choose(sequence, row, self._eos_ids)
             for sequence, row in zip(sampling, logits, strict=True)
         ]
 
-    def _rows(self, entries: Many[Entry]) -> Rows:
-        counts = [entry.count for entry in entries]
-        ids = [
-            token
-            for entry in entries
-            for token in entry.sequence.tokens[entry.start : entry.start + entry.count]
-        ]
-        positions = np.concatenate(
-            [np.arange(e.start, e.start + e.count, dtype=np.int64) for e in entries]
-        )
-        sequences = np.repeat(np.arange(len(entries), dtype=np.int64), counts)
-        tables = np.zeros((len(entries), max(len(e.sequence.blocks) for e in entries)), np.int64)
-        for row, entry in zip(tables, entries, strict=True):
-            row[: len(entry.sequence.blocks)] = entry.sequence.blocks
-        block = positions // self._block_tokens
-        slots = tables[sequences, block] * self._block_tokens + positions % self._block_tokens
-        ends = np.cumsum(counts, dtype=np.int64) - 1
-        wanted = ends[[entry.samples for entry in entries]]
-        return Rows(np.array(ids, np.int64), positions, slots, sequences, tables, wanted)
+
+def step_rows(entries: Many[Entry], block_tokens: int) -> Rows:
+    """The rows of a step; `block_tokens` is the size of a cache block."""
+    counts = [entry.count for entry in entries]
+    ids = [
+        token
+        for entry in entries
+        for token in entry.sequence.tokens[entry.start : entry.start + entry.count]
+    ]
+    positions = np.concatenate(
+        [np.arange(e.start, e.start + e.count, dtype=np.int64) for e in entries]
+    )
+    sequences = np.repeat(np.arange(len(entries), dtype=np.int64), counts)
+    tables = np.zeros((len(entries), max(len(e.sequence.blocks) for e in entries)), np.int64)
+    for row, entry in zip(tables, entries, strict=True):
+        row[: len(entry.sequence.blocks)] = entry.sequence.blocks
+    block = positions // block_tokens
+    slots = tables[sequences, block] * block_tokens + positions % block_tokens
+    ends = np.cumsum(counts, dtype=np.int64) - 1
+    wanted = ends[[entry.samples for entry in entries]]
+    return Rows(np.array(ids, np.int64), positions, slots, sequences, tables, wanted)

@@ -84,11 +84,16 @@ def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, 
                 mask=mask,
                 counts=sequence.counts,
             )
-        constraint = request.constraint
-        if drawn.status is Status.EMPTY and constraint and constraint.accepting(sequence.state):
-            return Choice(None, narrowed)
+        return refusal(sequence, drawn, narrowed) or Choice(drawn, narrowed)
     except Exception as error:
-        return Choice(None, error=_sampling_error(error, sequence))
+        return Choice(None, error=sampling_error(error, sequence))
+
+
+def refusal(sequence: Sequence, drawn: Drawn, narrowed: bool) -> Choice | None:
+    """The choice for a row without a token; None if there is one."""
+    constraint = sequence.request.constraint
+    if drawn.status is Status.EMPTY and constraint and constraint.accepting(sequence.state):
+        return Choice(None, narrowed)
     if drawn.status is Status.NUMERIC:
         return Choice(
             None,
@@ -104,14 +109,15 @@ def choose(sequence: Sequence, logits: NDArray[np.float32], eos_ids: tuple[int, 
             error=EngineError(
                 "grammar_dead",
                 f"no token is allowed at position {len(sequence.tokens)}"
-                + ("" if mask is None else f" (constraint state {sequence.state})"),
+                + ("" if constraint is None else f" (constraint state {sequence.state})"),
                 hint="Remove banned tokens or -inf biases that the output needs",
             ),
         )
-    return Choice(drawn, narrowed)
+    return None
 
 
-def _sampling_error(error: Exception, sequence: Sequence) -> EngineError:
+def sampling_error(error: Exception, sequence: Sequence) -> EngineError:
+    """What an exception of a constraint or the sampler means for its sequence."""
     if isinstance(error, EngineError):
         return error
     kind: ErrorKind = "engine" if sequence.request.constraint is None else "grammar_dead"

@@ -37,6 +37,9 @@ _LLAMA3_SCALING = (
 )
 
 
+_MOST_TOKENS = 1 << 22
+
+
 @dataclass(frozen=True, slots=True)
 class LlamaConfig:
     """Sizes of a Llama model.
@@ -86,6 +89,12 @@ class LlamaConfig:
                     f"{source} says that {name} is {getattr(self, name)}",
                     hint="Fetch the model again",
                 )
+        if self.vocab_size > _MOST_TOKENS:  # before a tokenizer makes a table of that size
+            raise EngineError(
+                "model",
+                f"{source} says that vocab_size is {self.vocab_size}, more than {_MOST_TOKENS}",
+                hint="Fetch the model again",
+            )
         if self.heads % self.kv_heads or self.head_dim % 2:
             raise EngineError(
                 "model",

@@ -195,3 +195,10 @@ def test_a_refused_folder_leaves_nothing_open_mapped_or_written(pristine, tmp_pa
     assert set(threading.enumerate()) <= threads
     assert str(folder) not in Path("/proc/self/maps").read_text()
     assert not any(name.startswith(str(folder)) for name in open_files())
+
+
+def test_a_vocabulary_far_beyond_the_weights_costs_no_memory(pristine, scratch):
+    configure(scratch, pristine, {"vocab_size": 1 << 45})
+    model, error = attempt(scratch)
+    assert model is None
+    assert error.kind == "model"
