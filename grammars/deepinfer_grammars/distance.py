@@ -72,7 +72,7 @@ class Distance:
         return self._search(node, self._exact) if exact is None else exact
 
     def _settle_rules(self) -> None:
-        """Settle all nodes of all rules, nearest first, so that each is evaluated once (Knuth 1977).
+        """Settle all nodes of all rules, nearest first, so that each is evaluated once (Knuth).
 
         Intersections and complements of rule-free parts are searched when they come up. Those that
         contain rules wait until nothing else is left.

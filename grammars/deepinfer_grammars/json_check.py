@@ -94,8 +94,8 @@ _CHECKS: dict[str, Check] = {
     ),
     **dict.fromkeys(
         (
-            "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else", "propertyNames",
-            "unevaluatedItems", "unevaluatedProperties",
+            "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else",
+            "propertyNames", "unevaluatedItems", "unevaluatedProperties",
         ),
         _is_schema,
     ),

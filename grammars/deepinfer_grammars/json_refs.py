@@ -130,6 +130,12 @@ class Document:
                 pointer="#/$schema",
             )
 
+    @property
+    def floats_are_whole(self) -> bool:
+        """Whether 1.0 is an integer (it is not before draft 6)."""
+        declared = self.root.get("$schema") if isinstance(self.root, dict) else None
+        return not (isinstance(declared, str) and _OLD_ID.search(declared))
+
     def siblings(self, place: Place) -> bool:
         """Whether keywords beside `$ref` count (they do not before draft 2019-09)."""
         return not self._old[place.pointer.partition("#")[0]]

@@ -135,6 +135,7 @@ class SchemaCompiler:
         self._queue: deque[Conjunction] = deque()
         self._formats = options.formats != "annotate"
         self._strict = options.formats == "strict"
+        self._loose = options.loose and document.floats_are_whole
 
     def compile(self) -> Node:
         """The expression of the whole document."""
@@ -274,7 +275,7 @@ class SchemaCompiler:
             words = [("true", True), ("false", False)]
             parts.append(pool.words([word for word, value in words if value not in shut]))
         if types & {"integer", "fraction"}:
-            parts.append(numeric_node(pool, facts, loose=self.options.loose))
+            parts.append(numeric_node(pool, facts, loose=self._loose))
         if "string" in types:
             parts.append(string_node(pool, facts, strict=self._strict))
         if "array" in types:

@@ -258,6 +258,15 @@ def test_refusals_name_the_place(schema, error, pointer):
         assert caught.value.pointer == pointer
 
 
+def test_a_float_is_an_integer_from_draft_6_on():
+    for draft, whole in (("04", False), ("06", True), ("07", True)):
+        schema = {"$schema": f"http://json-schema.org/draft-{draft}/schema#", "type": "integer"}
+        for text in ("1.0", "9e64", "-0.0"):
+            assert validator(schema).is_valid(json.loads(text)) == whole
+            assert compile_json_schema(schema).accepts(text) == whole
+        assert compile_json_schema(schema).accepts("12")
+
+
 def test_white_space_policies():
     schema = {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a"]}
     compact = compile_json_schema(schema, whitespace="compact")
