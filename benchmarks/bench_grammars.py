@@ -178,7 +178,9 @@ def version(name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", choices=LIBRARIES, action="append", help="default: all")
+    parser.add_argument(
+        "--library", choices=LIBRARIES, action="append", dest="chosen", help="default: all"
+    )
     parser.add_argument("--vocabulary", choices=VOCABULARIES, default="deepseek")
     parser.add_argument("--file", choices=FILES, action="append", help="default: all")
     parser.add_argument("--limit", type=int, default=0, help="cases per file; 0 for all")
@@ -188,7 +190,7 @@ def main():
     parser.add_argument("--out", type=Path, help="append the record to this JSON-lines file")
     arguments = parser.parse_args()
 
-    libraries = arguments.library or [name for name in LIBRARIES if version(name) != "absent"]
+    libraries = arguments.chosen or [name for name in LIBRARIES if version(name) != "absent"]
     results = {}
     for library in libraries:
         worker = Worker(library, arguments.vocabulary, arguments.wall)

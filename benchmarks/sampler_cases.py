@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from deepinfer_kernels.gpu.sampler_rows import RowParams, pack_rows
+from deepinfer_kernels.gpu.sampler_rows import AutomatonTables, RowParams, pack_rows
 from deepinfer_kernels.penalties import TokenCounts
 from deepinfer_kernels.sampler_types import SamplerParams, Status
 from deepinfer_kernels.sampling import sample_row
@@ -48,25 +48,7 @@ class Case:
     banned_now: tuple[int, ...]
 
 
-@dataclass
-class Tables:
-    """Automaton tables over integers; the attributes of `AutomatonTables` as torch tensors."""
-
-    byte_class: torch.Tensor
-    state_automaton: torch.Tensor
-    state_edges: torch.Tensor
-    edges: torch.Tensor
-    state_row: torch.Tensor
-    state_enough: torch.Tensor
-    rows: torch.Tensor
-    token_start: torch.Tensor
-    token_bytes: torch.Tensor
-
-    def to(self, device: str) -> "Tables":
-        return Tables(**{name: value.to(device) for name, value in vars(self).items()})
-
-
-def make_tables(vocab_size: int) -> Tables:
+def make_tables(vocab_size: int) -> AutomatonTables:
     """Masks of many densities, random transitions with gaps, tokens of 0 to 4 bytes."""
     words_per_row = (vocab_size + 31) // 32
     packed = np.zeros((STATES, words_per_row), dtype=np.uint32)
@@ -90,7 +72,7 @@ def make_tables(vocab_size: int) -> Tables:
     def tensor(values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values)
 
-    return Tables(
+    return AutomatonTables(
         byte_class=tensor((words(79, 256) % np.uint64(8)).astype(np.uint8)[None]),
         state_automaton=tensor(np.zeros(STATES, dtype=np.int32)),
         state_edges=tensor(state_edges),
@@ -170,7 +152,7 @@ def make_case(vocab_size: int, index: int) -> Case:
     )
 
 
-def expected(case: Case, tables: Tables) -> tuple[int, int, int]:
+def expected(case: Case, tables: AutomatonTables) -> tuple[int, int, int]:
     """Token, next state and status by the NumPy reference."""
     mask = None
     if case.state == 0:

@@ -11,10 +11,8 @@ import torch
 import triton
 import triton.language as tl
 from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
-from deepinfer_kernels.gpu.sampler_rows import STATE, pack_rows
+from deepinfer_kernels.gpu.sampler_rows import STATE, AutomatonTables, pack_rows
 from deepinfer_kernels.sampler_types import SamplerParams
-
-from benchmarks.sampler_cases import Tables
 
 VOCAB = 129_280
 ROTATED_BYTES = 300 << 20
@@ -39,7 +37,7 @@ def mask_tables(rows):
     words = (VOCAB + 31) // 32
     packed = torch.randint(-(1 << 31), (1 << 31) - 1, (rows, words), device="cuda").int()
     one = torch.zeros(1, dtype=torch.int32, device="cuda")
-    return Tables(
+    return AutomatonTables(
         byte_class=torch.zeros((1, 256), dtype=torch.uint8, device="cuda"),
         state_automaton=torch.zeros(rows + 1, dtype=torch.int32, device="cuda"),
         state_edges=torch.zeros(rows + 1, dtype=torch.int32, device="cuda"),

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from pydantic import ValidationError as PydanticError
 
-from .errors import InvalidSchema
-from .result import JsonOptions, SchemaSpec
+from .errors import InvalidSchema, OutputRejected
+from .result import (
+    Formats,
+    JsonOptions,
+    OnUnsupported,
+    PropertyOrder,
+    SchemaSpec,
+    Whitespace,
+)
 
 
 class JsonSettings(TypedDict, total=False):
@@ -21,10 +28,11 @@ class JsonSettings(TypedDict, total=False):
         property_order: ``"schema"`` (default): properties come in the schema's order, further ones
             after them. ``"any"``: in any order.
         formats: ``"strict"`` (default): known formats, in the reading that specifications, common
-            checkers and Pydantic share. ``"assert"``: exactly as specified, with leap seconds and
-            quoted mail names. ``"annotate"``: formats are not enforced.
+            checkers and Pydantic share. ``"assert"``: the wider one of the specifications, with
+            leap seconds and quoted or international mail names. ``"annotate"``: not enforced.
         whitespace: ``"spaced"`` (default): one blank after ``:`` and ``,``. ``"compact"``: none.
-            ``"pretty"``: as `json.dumps(..., indent=2)`. ``"flexible"``: up to 32 characters
+            ``"pretty"``: a line per item and member, with up to 32 blanks before it, as
+            `json.dumps` writes with an indent. ``"flexible"``: up to 32 characters
             wherever JSON allows them.
         on_unsupported: ``"refuse"`` (default): a keyword that cannot be enforced is an error.
             ``"validate"``: the rest is enforced, and the finished output is validated in full, so
@@ -32,10 +40,10 @@ class JsonSettings(TypedDict, total=False):
     """
 
     extra_properties: bool
-    property_order: Literal["schema", "any"]
-    formats: Literal["strict", "assert", "annotate"]
-    whitespace: Literal["compact", "spaced", "pretty", "flexible"]
-    on_unsupported: Literal["refuse", "validate"]
+    property_order: PropertyOrder
+    formats: Formats
+    whitespace: Whitespace
+    on_unsupported: OnUnsupported
 
 
 def json_spec(source: dict[str, Any] | bool, options: dict[str, Any]) -> SchemaSpec:
@@ -81,7 +89,13 @@ def json_parser(spec: SchemaSpec) -> Callable[[str], Any]:
             cls(schema, format_checker=checker).iter_errors(value), key=lambda e: e.json_path
         )
         if errors:
-            raise ValueError("; ".join(f"{e.json_path}: {e.message}" for e in errors[:5]))
+            reasons = "; ".join(f"{e.json_path}: {e.message}" for e in errors[:5])
+            raise OutputRejected(
+                f"the JSON Schema refused output {text!r}: {reasons}",
+                text=text,
+                hint="This rule could not be enforced while generating: try another seed, or "
+                "rewrite it as docs/json_schema.md says; the text is kept on error.text",
+            )
         return value
 
     return parse

@@ -60,6 +60,12 @@ class Timings(_Record):
     decode_s: float
 
 
+PropertyOrder = Literal["schema", "any"]
+Formats = Literal["strict", "assert", "annotate"]
+Whitespace = Literal["compact", "spaced", "pretty", "flexible"]
+OnUnsupported = Literal["refuse", "validate"]
+
+
 class JsonOptions(_Record):
     """How a JSON Schema is read and written.
 
@@ -72,10 +78,10 @@ class JsonOptions(_Record):
     """
 
     extra_properties: bool = True
-    property_order: Literal["schema", "any"] = "schema"
-    formats: Literal["strict", "assert", "annotate"] = "strict"
-    whitespace: Literal["compact", "spaced", "pretty", "flexible"] = "spaced"
-    on_unsupported: Literal["refuse", "validate"] = "refuse"
+    property_order: PropertyOrder = "schema"
+    formats: Formats = "strict"
+    whitespace: Whitespace = "spaced"
+    on_unsupported: OnUnsupported = "refuse"
 
 
 class SchemaSpec(_Record):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ASCEND = ROOT / "build" / "ascend"
@@ -22,7 +23,7 @@ MEASURED = ("scan", "decide", "rank", "settle", "search", "finish")
 """Kernels whose times on a device are in `benchmarks/records.jsonl`."""
 
 
-def kernels():
+def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
     """Name, kernel, compile-time values and warps of everything `sample` launches."""
     from deepinfer_kernels.gpu import sampler_finish, sampler_report, sampler_scan
 
@@ -57,7 +58,7 @@ def type_of(name: str) -> str:
     return next((kind for names, kind in kinds if name in names), "*i32")
 
 
-def source_of(kernel, values):
+def source_of(kernel: Any, values: dict[str, Any]) -> Any:
     """Kernel, argument types and compile-time values as the compiler takes them."""
     from triton.compiler import ASTSource
 

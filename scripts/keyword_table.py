@@ -38,8 +38,8 @@ def page() -> str:
         lines.append(f"| {what} | {code(schema)} | `{pointer}` |\n")
     lines.append(
         "\n`format` knows the names of the specification except `regex`, and those that Pydantic "
-        'writes; `formats="strict"` (the default), `"assert"` or `"annotate"` say how they are '
-        "read.\n"
+        'writes; `formats="strict"` (the default), `"assert"` (which refuses `idn-hostname`) or '
+        '`"annotate"` say how they are read.\n'
     )
     return "".join(lines)
 

@@ -192,7 +192,7 @@ class LlamaModel:
     def __init__(self, config: LlamaConfig, weights: LlamaWeights, length: int) -> None:
         self.config = config
         self.weights = weights
-        self._tables = _rotary(config, length)
+        self._tables = rotary(config, length)
 
     def forward(self, rows: Rows, cache: LlamaCache) -> Floats:
         """Logits float32 [W, vocab_size] of the wanted rows; fills the cache at `rows.slots`."""
@@ -220,7 +220,7 @@ class LlamaModel:
         return linear(last, weights.head)
 
 
-def _rotary(config: LlamaConfig, length: int) -> tuple[Floats, Floats]:
+def rotary(config: LlamaConfig, length: int) -> tuple[Floats, Floats]:
     """Cosines and sines float32 [length, head_dim / 2]."""
     if config.rope_factors is None:
         return rope_tables(config.head_dim, config.rope_theta, length, config.rope_scaling)

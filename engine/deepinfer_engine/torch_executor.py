@@ -1,26 +1,27 @@
 """An executor on a torch device with the fused sampler: logits and masks never come back.
 
 The mask of a constrained row is made on the host from the sequence's state and budget and uploaded
-as an override row; the engine loop advances the state from the drawn token. A table of automata
-that lives on the device replaces exactly `TorchExecutor._masks`.
+as an override row; the engine loop advances the state from the drawn token. Automata that live on
+the device would take the place of `_masks`, `_tables` and the override columns. Tested on the CPU
+in Triton's interpreter; no session uses it yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from deepinfer_kernels.gpu.sampler import (
+    AutomatonTables,
     SampleOutput,
     SamplerPlan,
     SamplerWorkspace,
     pack_rows,
     sample,
 )
-from deepinfer_kernels.gpu.sampler_rows import OVERRIDE_LEFT, OVERRIDE_ROW, OVERRIDE_STATE
+from deepinfer_kernels.gpu.sampler_rows import LEFT, OVERRIDE_LEFT, OVERRIDE_ROW, OVERRIDE_STATE
 from deepinfer_kernels.sampling import Drawn, Status
 
 from .config import EngineConfig
@@ -52,7 +53,10 @@ def open_torch_engine(
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise EngineError(
-            "invalid", f"torch sees no device {device!r}", hint='Use device="cpu" or install CUDA'
+            "invalid",
+            f"torch sees no device {device!r}",
+            hint="Install a CUDA build of torch on a machine with a GPU, or use "
+            "Engine(model, config), which runs on the CPU",
         )
     length = min(config.max_len or model.max_len, num_blocks * config.block_tokens)
     place = torch.device(device)
@@ -80,6 +84,12 @@ class TorchExecutor:
 
     def step(self, entries: Many[Entry]) -> list[Choice]:
         """Forward pass over all rows, then one sampler call for all sampling entries."""
+        try:
+            return self._step(entries)
+        except torch.OutOfMemoryError as error:  # the loop tries again with fewer rows
+            raise MemoryError(str(error)) from None
+
+    def _step(self, entries: Many[Entry]) -> list[Choice]:
         logits = self._model.forward(step_rows(entries, self._config.block_tokens))
         sequences = [entry.sequence for entry in entries if entry.samples]
         choices: list[Choice | None] = [None] * len(sequences)
@@ -94,9 +104,11 @@ class TorchExecutor:
         if again:  # nothing else is left to say
             drawn |= self._draw(logits, sequences, again, masks, [()] * len(sequences))
         for i in live:
-            choices[i] = refusal(sequences[i], drawn[i], narrowed[i]) or Choice(
-                drawn[i], narrowed[i]
-            )
+            try:
+                refused = refusal(sequences[i], drawn[i], narrowed[i])
+                choices[i] = refused or Choice(drawn[i], narrowed[i])
+            except Exception as error:
+                choices[i] = Choice(None, error=sampling_error(error, sequences[i]))
         return [choice for choice in choices if choice is not None]
 
     def _masks(
@@ -156,7 +168,7 @@ class TorchExecutor:
         if masked:
             at = torch.tensor(masked, device=device)
             rows.table[at, OVERRIDE_STATE] = 1
-            rows.table[at, OVERRIDE_LEFT] = rows.table[at, 7]
+            rows.table[at, OVERRIDE_LEFT] = rows.table[at, LEFT]
             rows.table[at, OVERRIDE_ROW] = torch.arange(
                 len(masked), dtype=torch.int32, device=device
             )
@@ -190,13 +202,13 @@ class TorchExecutor:
             for i, row, one in zip(chosen, whole, some, strict=True)
         }
 
-    def _tables(self, masks: np.ndarray) -> SimpleNamespace:
+    def _tables(self, masks: np.ndarray) -> AutomatonTables:
         """One state whose mask is always overridden; tokens without bytes keep the state."""
 
         def of(values: object, dtype: torch.dtype = torch.int32) -> torch.Tensor:
             return torch.as_tensor(values, dtype=dtype, device=self._model.device)
 
-        return SimpleNamespace(
+        return AutomatonTables(
             byte_class=of([[0] * 256], torch.uint8),
             state_automaton=of([0, 0]),
             state_edges=of([-1, -1]),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as functional
 from deepinfer_kernels.cpu import Weight
 
-from .llama import LlamaConfig, LlamaWeights, Rows, _rotary
+from .llama import LlamaConfig, LlamaWeights, Rows, rotary
 
 
 def dense(weight: Weight, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
@@ -78,7 +78,7 @@ class TorchLlama:
             [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.layers)]
             for _ in range(2)
         )
-        self._cosine, self._sine = (torch.from_numpy(t).to(device) for t in _rotary(config, length))
+        self._cosine, self._sine = (torch.from_numpy(t).to(device) for t in rotary(config, length))
 
     @torch.inference_mode()
     def forward(self, rows: Rows) -> torch.Tensor:

@@ -64,7 +64,10 @@ def compile_repeat(
         EmptyConstraint: No text satisfies it.
     """
     if low < 0 or (high is not None and high < low):
-        raise InvalidConstraint(f"a repeat from {low} to {high} has no sense")
+        raise InvalidConstraint(
+            f"a repeat asks for at least {low} and at most {high} copies",
+            hint="Use at_least >= 0 and at_most >= at_least",
+        )
     between = _text(separator, "the separator")
 
     def build(pool: Pool) -> Node:
@@ -91,7 +94,9 @@ def compile_text(*, until: str | None = None, max_chars: int | None = None) -> G
         InvalidConstraint: `until` is empty or holds half a character, or `max_chars` is negative.
     """
     if max_chars is not None and max_chars < 0:
-        raise InvalidConstraint(f"max_chars is {max_chars}, less than 0")
+        raise InvalidConstraint(
+            f"max_chars is {max_chars}, less than 0", hint="Use 0 or more, or None for any number"
+        )
     most = -1 if max_chars is None else max_chars
     if until is None:
         return Grammar(lambda pool: pool.repeat(char_set(pool, ANY_CHAR), 0, most), "text")
@@ -126,9 +131,14 @@ def compile_tagged_text(
         EmptyConstraint: No text satisfies it.
     """
     if not blocks:
-        raise InvalidConstraint("tagged text needs at least one kind of block")
+        raise InvalidConstraint(
+            "tagged text needs at least one kind of block", hint="Pass a tag, or a tool"
+        )
     if at_least < 0 or (at_most is not None and at_most < at_least):
-        raise InvalidConstraint(f"from {at_least} to {at_most} blocks has no sense")
+        raise InvalidConstraint(
+            f"tagged text asks for at least {at_least} and at most {at_most} blocks",
+            hint="Use at_least >= 0 and at_most >= at_least",
+        )
     if max(at_least, at_most or 0) > _MOST_BLOCKS:
         raise ConstraintTooLarge(
             f"{max(at_least, at_most or 0)} blocks are counted, more than {_MOST_BLOCKS}",
@@ -219,7 +229,9 @@ def _tag(text: str) -> str:
     if not text:
         raise InvalidConstraint("a tag is empty", hint='For example "<tool_call>"')
     if len(text) > _LONGEST_TAG:
-        raise ConstraintTooLarge(f"a tag has {len(text)} characters, more than {_LONGEST_TAG}")
+        raise ConstraintTooLarge(
+            f"a tag has {len(text)} characters, more than {_LONGEST_TAG}", hint="Use a short mark"
+        )
     return _text(text, "a tag")
 
 

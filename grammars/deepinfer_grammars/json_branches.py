@@ -13,8 +13,8 @@ from .errors import ConstraintTooLarge, SchemaNotSupported
 from .json_deny import denials
 from .json_disjoint import apart
 from .json_facts import Claim, Conjunction, Either, Facts, Scopes
-from .json_keywords import assert_values
-from .json_refs import Document
+from .json_keywords import assert_values, listed_values
+from .json_refs import Document, Place
 from .json_steps import Maker, Option, Pending, absent, present
 
 _MOST_BRANCHES = 1024
@@ -149,8 +149,8 @@ class _Brancher:
         if lone:
             work.todo.append(Maker(document, place, entered, above, scopes).reference("$ref"))
             return
-        if "const" in schema or "enum" in schema:  # each value is checked against all claims
-            values = [schema["const"]] if "const" in schema else schema["enum"]
+        values = listed_values(schema)
+        if values is not None:  # each is checked against all claims
             if work.facts.values is None or len(values) < len(work.facts.values):
                 work.facts.values = tuple(values)
             return
@@ -173,7 +173,8 @@ class _Brancher:
             work.todo.append(make.below("allOf", index))
         if "anyOf" in schema:
             options = [make.below("anyOf", i) for i in range(len(schema["anyOf"]))]
-            work.choose(_subsets(options) if make.scopes else [[option] for option in options])
+            choices: list[Option] = [[option] for option in options]
+            work.choose(_subsets(options, make.place) if make.scopes else choices)
         if "oneOf" in schema:
             work.choose(_one_of(make, len(schema["oneOf"]), work.facts))
         if "if" in schema and ("then" in schema or "else" in schema or make.scopes):
@@ -211,12 +212,13 @@ def _is_open(schema: dict[str, Any]) -> bool:
     )
 
 
-def _subsets(options: list[Pending]) -> list[Option]:
+def _subsets(options: list[Pending], place: Place) -> list[Option]:
     """All ways that at least one of the options holds, where it matters which ones do."""
     if len(options) > 10:
         raise ConstraintTooLarge(
             f"anyOf with {len(options)} branches under unevaluatedProperties or unevaluatedItems",
             hint="Use oneOf, or additionalProperties in each branch",
+            pointer=f"{place.pointer}/anyOf",
         )
     return [
         [option for i, option in enumerate(options) if chosen >> i & 1]

@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import GrammarError
 from .json_facts import TYPES, spelling, type_of
-from .json_keywords import bounds_of, types_of
+from .json_keywords import bounds_of, listed_values, types_of
 from .json_numbers import Bounds
 from .json_refs import Document, Place
 
@@ -125,8 +125,8 @@ def _summarise(document: Document, start: Place) -> _Summary:
 def _note(summary: _Summary, place: Place, schema: dict[str, Any]) -> None:
     if "type" in schema:
         summary.types &= types_of(schema["type"])
-    if "const" in schema or "enum" in schema:
-        listed = [schema["const"]] if "const" in schema else schema["enum"]
+    listed = listed_values(schema)
+    if listed is not None:
         values = frozenset(map(spelling, listed))
         summary.values = values if summary.values is None else summary.values & values
     summary.bounds = summary.bounds.narrow(bounds_of(schema, place))

@@ -25,8 +25,7 @@ from .json_refs import Place
 _MEMBER_KEYWORDS = (
     "properties", "patternProperties", "additionalProperties", "propertyNames",
 )  # fmt: skip
-MOST_COUNT = 1 << 40
-"""Counts above this are as good as unbounded."""
+_MOST_COUNT = 1 << 40  # counts above this are as good as unbounded
 
 
 def assert_values(
@@ -86,6 +85,12 @@ def assert_values(
                 facts.open_items += (rule,)
             else:
                 facts.open_members += (rule,)
+
+
+def listed_values(schema: dict[str, Any]) -> list[Any] | None:
+    """The values that `const` or `enum` lists, before anything else is asked of them."""
+    values: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
+    return values
 
 
 def types_of(declared: str | Iterable[str]) -> frozenset[str]:
@@ -155,4 +160,4 @@ def contains_of(
 
 def _span(schema: dict[str, Any], least: str, most: str) -> tuple[int, int]:
     low, high = int(schema.get(least, 0)), int(schema.get(most, -1))
-    return low, -1 if high > MOST_COUNT else high
+    return low, -1 if high > _MOST_COUNT else high

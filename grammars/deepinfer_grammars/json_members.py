@@ -35,7 +35,7 @@ class MemberTable:
         span: tuple[int, int],
     ) -> None:
         self._pool = pool
-        self._number = len(pool.nodes)  # no two tables are made at the same time
+        self._number = len(pool.nodes)  # a table adds nodes before the next is made
         self._comma = comma
         self._members = list(named.values())
         self._required = [name in required for name in named]

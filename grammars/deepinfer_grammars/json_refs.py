@@ -213,7 +213,7 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise SchemaNotSupported(
                 f"{reference!r} points outside this schema, and nothing is fetched",
-                hint="Copy the referenced schema into $defs, or pass it in documents={uri: schema}",
+                hint="Copy the referenced schema into $defs and refer to it there",
                 pointer=where,
             )
         self._take_in(uri, schema)

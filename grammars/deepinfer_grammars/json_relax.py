@@ -11,7 +11,7 @@ from .json_schema import compile_json_schema
 
 _MOST_DROPPED = 100
 # Leaving a part out of these could make them stricter; they go as a whole.
-_WHOLE = frozenset({"not", "if", "oneOf"})
+_WHOLE = frozenset({"not", "if", "oneOf", "contains"})
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
 

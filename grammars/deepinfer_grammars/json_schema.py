@@ -23,7 +23,7 @@ from .grammar import Build, Grammar, too_deep
 from .json_arrays import array_node
 from .json_branches import branches, name_of
 from .json_facts import TYPES, Claim, Conjunction, Either, Facts, type_of
-from .json_keywords import types_of
+from .json_keywords import listed_values, types_of
 from .json_objects import object_node
 from .json_refs import Document, Place
 from .json_scalars import name_node, numeric_node, string_node
@@ -84,8 +84,9 @@ def compile_json_schema(
         max_whitespace: Most white space characters in a row under ``"flexible"``.
         extra_properties: What an absent `additionalProperties` means.
         formats: ``"strict"`` enforces known formats in the reading that their specifications,
-            common checkers and Pydantic share; ``"assert"`` exactly as specified, with leap
-            seconds and quoted mail names; ``"annotate"`` not at all.
+            common checkers and Pydantic share; ``"assert"`` in the wider one of the
+            specifications, with leap seconds and quoted or international mail names;
+            ``"annotate"`` not at all.
         property_order: ``"schema"`` writes properties in the schema's order and further ones after
             them; ``"any"`` takes them in any order.
         plain_integers: Write whole numbers as digits only, never as ``1.0``.
@@ -246,13 +247,12 @@ class SchemaCompiler:
         for claim in claims:
             schema = self.document.at(claim.place)
             if claim.holds and isinstance(schema, dict) and "$ref" not in schema:
-                if "const" in schema:
-                    return self._listed_values([schema["const"]], claims)
-                if "enum" in schema:
-                    return self._listed_values(schema["enum"], claims)
+                values = listed_values(schema)
+                if values is not None:
+                    return self._fitting_claims(values, claims)
         return None
 
-    def _listed_values(self, values: list[Any], claims: list[Claim]) -> list[Any]:
+    def _fitting_claims(self, values: list[Any], claims: list[Claim]) -> list[Any]:
         if len(claims) == 1:
             schema = self.document.at(claims[0].place)
             if schema.keys() <= _LISTED_ONLY:

@@ -21,6 +21,7 @@ from .errors import ConstraintTooLarge, EmptyConstraint, SchemaNotSupported
 from .regex_syntax import Parser
 from .regex_tree import Anchor, Chars, Choice, Repeat, Tree
 from .regex_tree import Sequence as Items
+from .trie_walk import set_bits
 from .utf8 import invert
 from .vocabulary import Vocabulary
 
@@ -81,9 +82,8 @@ class OutlinesAutomaton:
             if `state` is accepting.
         """
         fits = self._fewest[self._after[state]] <= min(budget - 1, _FAR - 1)
-        allowed = np.zeros(self.vocabulary.words * 32, np.uint8)
-        allowed[self._tokens[state][fits]] = 1
-        words = np.packbits(allowed, bitorder="little").view(np.dtype("<u4")).astype(np.uint32)
+        words = np.zeros(self.vocabulary.words, np.uint32)
+        set_bits(words, self._tokens[state][fits], self.vocabulary.twins[:0])
         if self._final[state]:
             words |= self.vocabulary.eos_words
         words.setflags(write=False)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .char_sets import ASCII_WORD, unicode_set
 from .errors import SchemaNotSupported
-from .regex_before import NEWLINE, partition
+from .regex_before import NEWLINE, partition, word_sets
 from .regex_tree import Anchor, Behind, Chars, Choice, Look, Repeat, Sequence, Tree
 from .utf8 import Ranges, contains
 
@@ -89,7 +88,7 @@ class Threads:
             self._sees_before |= isinstance(tree, Behind)
         elif isinstance(tree, Anchor):
             self._sees_before = True
-            self._sets += [NEWLINE, _word_set(tree)]
+            self._sets += [NEWLINE, *word_sets(tree)]
         elif isinstance(tree, Sequence):
             parts = [self._number(item) for item in tree.items]
         elif isinstance(tree, Choice):
@@ -209,7 +208,7 @@ class Threads:
             return last in self._members[NEWLINE]
         if tree.kind == "start":
             return False
-        word = self._members[_word_set(tree)]
+        word = self._members[word_sets(tree)[0]]
         return ((last in word) != (following in word)) == (tree.kind == "word")
 
 
@@ -233,10 +232,6 @@ def _moved(rest: Rest) -> Rest:
         return ()
     item, tail = rest  # as deep as groups are nested
     return (item._replace(empty_so_far=False), _moved(tail))
-
-
-def _word_set(anchor: Anchor) -> Ranges:
-    return ASCII_WORD if anchor.charset == "ascii" else unicode_set("w")
 
 
 def _far_sighted() -> SchemaNotSupported:

@@ -2,10 +2,13 @@
 
 from tests.kernels.gpu_sampler_support import DEVICE  # isort: skip - chooses the interpreter
 
+from dataclasses import replace
+
 import pytest
 import torch
 from deepinfer_engine import EngineConfig, EngineError, GenerationRequest
 from deepinfer_engine.torch_executor import open_torch_engine
+from deepinfer_engine.torch_llama import TorchLlama
 from deepinfer_kernels.sampling import SamplerParams
 from engine_helpers import Digits, collect
 
@@ -56,6 +59,32 @@ def test_tokens_and_text_equal_the_cpu_executor(tiny, start, torch_engine):
     got = ends(torch_engine, requests(tiny))
     assert got == ends(start(), requests(tiny))
     assert all(text.isdigit() and 2 <= len(text) <= 4 for _, text, *_ in got[2])
+
+
+def test_a_device_without_room_is_a_lack_of_memory(torch_engine, tiny, monkeypatch):
+    def full(self, rows):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(TorchLlama, "forward", full)
+    assert [end[3] for end in ends(torch_engine, requests(tiny)[:1])[0]] != ["None"]
+    handle = torch_engine.submit(requests(tiny)[0])
+    assert collect(handle, 1)[1][0].error.kind == "memory"
+
+
+def test_a_constraint_that_fails_at_the_end_stays_with_its_request(torch_engine, tiny):
+    class Broken(Digits):
+        def accepting(self, state):
+            raise ZeroDivisionError("broken")
+
+    one, broken = requests(tiny)[0], requests(tiny)[2]
+    # Nothing may be drawn, so the constraint is asked whether its text is complete.
+    banned = tuple(range(tiny.tokenizer.vocab_size))
+    broken = replace(
+        broken, sampling=SamplerParams(banned=banned), constraint=Broken(tiny, 2, 4), n=1
+    )
+    (good,), (bad,) = ends(torch_engine, [one, broken])
+    assert good[3] == "None"
+    assert "broken" in bad[3]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import LarkError
 
+from tests.grammars.lark_oracle import parses
+
 TEMPLATES = r"""
 start: _list{number, ","} ";" pair{number, word} _wrap{_list, word}
 number: /[0-9]+/ -> digits
@@ -52,14 +54,6 @@ STRING: /'[^']*'/
 %import common.WS
 %ignore WS
 """
-
-
-def parses(parser, text):
-    try:
-        parser.parse(text)
-    except LarkError:
-        return False
-    return True
 
 
 def mutations(chance, text, count):

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import LarkError
 
+from tests.grammars.lark_oracle import parses
+
 JSON = r"""
 ?start: value
 ?value: object | array | ESCAPED_STRING | SIGNED_NUMBER | "true" | "false" | "null"
@@ -41,14 +43,6 @@ _NL: /(\r?\n[\t ]*)+/
 %ignore /[\t \f]+/
 %ignore COMMENT
 """
-
-
-def parses(parser, text):
-    try:
-        parser.parse(text)
-    except LarkError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("text", [JSON, SCRIPT])

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import LarkError
 
+from tests.grammars.lark_oracle import parses
+
 PROGRAM = r"""
 start: stmt+
 stmt: NAME "=" expr ";"          // a comment
@@ -34,14 +36,6 @@ call: /[a-z_]+/ "(" [arg ("," arg)*] ")"
 arg: "-"? /\d+/ | string | "true" | "nil"
 string: "'" /[^'\n]*x/? "'"
 """
-
-
-def parses(parser, text):
-    try:
-        parser.parse(text)
-    except LarkError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("text", [PROGRAM, CALLS])

@@ -1,7 +1,8 @@
 """The fused sampler: logits of a batch become tokens on the device, with no host in between.
 
 `sample` equals `deepinfer_kernels.sampling.sample_row` row by row: same bits in, same token out,
-whatever the batch, the tiles and the device. It reads nothing back and, given a workspace and an
+whatever the batch, the tiles and the device (`draw="modulo31"` only where the exponential has the
+same bits; log-probabilities to 2e-6). It reads nothing back and, given a workspace and an
 output, allocates nothing, so it can be captured in a CUDA graph.
 """
 

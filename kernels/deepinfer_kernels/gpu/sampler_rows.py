@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,7 +33,8 @@ AUTOMATA, PENALTIES, LISTS = 1, 2, 4
 MAX_VOCABULARY = 1 << 18
 
 
-class AutomatonTables(Protocol):
+@dataclass
+class AutomatonTables:
     """Device tables of the automata that `STATE` refers to; global state ids, 0 is dead.
 
     Attributes:
@@ -58,6 +58,10 @@ class AutomatonTables(Protocol):
     rows: torch.Tensor
     token_start: torch.Tensor
     token_bytes: torch.Tensor
+
+    def to(self, device: torch.device | str) -> AutomatonTables:
+        """The same tables on a device."""
+        return AutomatonTables(**{name: value.to(device) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
