@@ -193,6 +193,6 @@ def profile():
                 kernels = {
                     event.key: round(event.device_time_total / len(calls), 1)
                     for event in session.key_averages()
-                    if event.key in ("scan", "decide", "rank", "search", "finish")
+                    if event.key in ("scan", "decide", "revisit", "finish")
                 }
                 print(f"batch {batch} {workload} granule {granule}: {total} {kernels}", flush=True)

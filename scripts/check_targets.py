@@ -19,24 +19,27 @@ ASCEND_PACKAGES = ("triton-ascend==3.2.0", "pybind11", "numpy", "torch")
 ASCEND_LIMIT_S = 240
 ASCEND_ARCHITECTURE = "Ascend950PR_9589"
 
-MEASURED = ("scan", "decide", "rank", "settle", "search", "finish")
-"""Kernels whose times on a device are in `benchmarks/records.jsonl`."""
+MEASURED: tuple[str, ...] = ()
+"""Kernels that ran on a device as they are now; `benchmarks/records.jsonl` has the times."""
 
 
 def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
     """Name, kernel, compile-time values and warps of everything `sample` launches."""
-    from deepinfer_kernels.gpu import sampler_finish, sampler_report, sampler_scan
+    from deepinfer_kernels.gpu import (
+        sampler_decide,
+        sampler_finish,
+        sampler_report,
+        sampler_scan,
+    )
 
-    tile = {"FEATURES": 7, "K": 4, "W": 4}
+    tile = {"FEATURES": 7, "K": 4}
     row = {"FEATURES": 7, "GRANULE": 512, "G": 256}
     whole = {**row, "W": 8, "CAPACITY": 2048}
     return [
-        ("scan", sampler_scan.scan, tile, 4),
-        ("decide", sampler_finish.decide, row, 4),
-        ("rank", sampler_scan.rank, tile, 4),
-        ("search", sampler_scan.search, {**tile, "T": 16}, 4),
-        ("settle", sampler_finish.settle, {**row, "T": 16}, 4),
-        ("finish", sampler_finish.finish, {**whole, "T": 16}, 8),
+        ("scan", sampler_scan.scan, {**tile, "W": 1}, 1),
+        ("decide", sampler_decide.decide, row, 4),
+        ("revisit", sampler_decide.revisit, {**row, "K": 4, "W": 4, "T": 64}, 4),
+        ("finish", sampler_finish.finish, {**whole, "T": 64}, 8),
         ("kept_set", sampler_report.kept_set, whole, 8),
         ("draw_modulo31", sampler_report.draw_modulo31, whole, 8),
         ("report", sampler_report.report, {"FEATURES": 7, "P": 128, "MOST": 20, "TILES": 1}, 4),
@@ -48,6 +51,7 @@ FLOATS |= {"out_logprob", "out_logprobs"}
 LONGS = {"totals", "before", "gathered"}
 BYTES = {"byte_class", "token_bytes"}
 INTEGERS = {"stride", "vocab_size", "granules", "parts", "steps", "capacity"}
+INTEGERS |= {"queue_stride", "tiles"}
 
 
 def type_of(name: str) -> str:

@@ -209,7 +209,11 @@ def test_results_of_composed_schemas_are_plain_data(session):
         (lambda: Schema.sequence(), InvalidSchema, "no parts"),
         (lambda: Schema.text(until=3), InvalidSchema, "int"),
         (lambda: Schema.text(until=""), InvalidSchema, "tag is empty"),
-        (lambda: Schema.repeat(int, at_least=2, at_most=1), InvalidSchema, "at least 2 and at most 1"),
+        (
+            lambda: Schema.repeat(int, at_least=2, at_most=1),
+            InvalidSchema,
+            "at least 2 and at most 1",
+        ),
         (lambda: Schema.repeat(int, separator=None), InvalidSchema, "NoneType"),
         (lambda: Schema.tagged(), InvalidSchema, "at least one"),
         (lambda: Schema.tagged(Tag("a", int, None)), InvalidSchema, "NoneType"),

@@ -14,7 +14,8 @@ import torch
 
 from deepinfer_kernels.sampler_types import MAX_LOGPROBS
 
-from .sampler_finish import decide, finish, settle
+from .sampler_decide import decide, revisit
+from .sampler_finish import finish
 from .sampler_report import draw_modulo31, kept_set, report
 from .sampler_rows import (
     AUTOMATA,
@@ -26,7 +27,7 @@ from .sampler_rows import (
     SamplerWorkspace,
     pack_rows,
 )
-from .sampler_scan import rank, scan, search
+from .sampler_scan import scan
 
 __all__ = [
     "AutomatonTables",
@@ -39,7 +40,15 @@ __all__ = [
 ]
 
 
-_PROGRAMS = 2048
+_PROGRAMS = 8192
+"""Programs of the scan: enough to fill a card several times over, few enough that what a row costs
+once is shared."""
+_WORKERS = 1056
+"""Programs that share the tiles of queued rows."""
+_WIDTH = 4
+"""Granules, and warps, of such a tile."""
+_VISITS = 2
+"""Visits of queued rows before the last kernel takes them one by one."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +102,7 @@ def sample(
         return
     granule = plan.granule or (256 if batch <= 8 else 512)
     granules = -(-vocab_size // granule)
-    width = 4
-    tiles = -(-vocab_size // (granule * width))
-    # Enough programs to fill a card several times over, few enough to share what a row costs.
-    steps = max(1, tiles * batch // _PROGRAMS)
-    parts = -(-tiles // steps)
-    coarse_steps = max(1, tiles * batch // (2 * _PROGRAMS), tiles // 16 if batch > 8 else 1)
-    coarse = -(-tiles // coarse_steps)
     padded = max(_power_of_two(granules), 16)
-    padded_parts = max(_power_of_two(coarse), 16)
     features = AUTOMATA * (automata is not None) | PENALTIES * plan.penalties | LISTS * plan.lists
     nothing = workspace.nothing
     masks = automata.rows if automata is not None else nothing
@@ -118,35 +119,35 @@ def sample(
         rows.banned_ids,
     )
     stride = logits.stride(0)
-    upper, searched = workspace.upper, workspace.searched
-    totals, before = workspace.totals, workspace.before
-    tile = {"FEATURES": features, "K": granule // 128, "W": width}
     row = {"FEATURES": features, "GRANULE": granule, "G": padded}
+    reading = {"FEATURES": features, "K": granule // 128}
 
+    # A warp that needs no other one waits least; the interpreter likes few large tiles.
+    width = 1 if logits.is_cuda else _WIDTH
+    scanned = -(-granules // width)
+    steps = max(1, scanned * batch // _PROGRAMS)
+    parts = -(-scanned // steps)
+    queues = workspace.queues
     scan[(parts, batch)](
-        logits, stride, vocab_size, rows.table, workspace.largest, workspace.mass, upper,
-        workspace.bad, granules, steps, *shared, **tile, num_warps=width, enable_fp_fusion=False,
+        logits, stride, vocab_size, rows.table, workspace.largest, workspace.mass, workspace.upper,
+        workspace.bad, granules, steps, queues, queues.stride(0), *shared, **reading, W=width,
+        num_warps=width, enable_fp_fusion=False,
     )  # fmt: skip
     decide[(batch,)](
         logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
-        workspace.mass, upper, workspace.bad, granules, parts, workspace.log2_table, *shared,
-        **row, num_warps=4, enable_fp_fusion=False,
+        workspace.mass, workspace.upper, workspace.bad, granules, parts, queues[0],
+        workspace.arrivals, workspace.log2_table, *shared, **row, num_warps=4,
+        enable_fp_fusion=False,
     )  # fmt: skip
-    for later in (False, True) if plan.cuts else ():
-        if later:
-            settle[(batch,)](
-                logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
-                workspace.mass, searched, totals, before, granules, coarse, workspace.log2_table,
-                *shared, **row, T=padded_parts, num_warps=4, enable_fp_fusion=False,
-            )  # fmt: skip
-        rank[(coarse, batch)](
-            logits, stride, vocab_size, rows.table, workspace.record, totals, before, granules,
-            coarse_steps, *shared, **tile, num_warps=width, enable_fp_fusion=False,
-        )  # fmt: skip
-        search[(coarse, batch)](
-            logits, stride, vocab_size, rows.table, workspace.record, totals, before, searched,
-            workspace.largest, granules, coarse, coarse_steps, *shared, **tile, T=padded_parts,
-            num_warps=width, enable_fp_fusion=False,
+    tiles = -(-granules // _WIDTH)
+    padded_tiles = max(_power_of_two(tiles), 16)
+    for visit in range(_VISITS) if plan.cuts else ():
+        revisit[(min(tiles * batch, _WORKERS if logits.is_cuda else 4),)](
+            logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+            workspace.mass, workspace.upper, workspace.totals, workspace.before, granules, tiles,
+            queues[visit], queues[visit + 1], workspace.arrivals, workspace.log2_table, *shared,
+            **row, K=granule // 128, W=_WIDTH, T=padded_tiles, num_warps=_WIDTH,
+            enable_fp_fusion=False,
         )  # fmt: skip
     whole_row = (
         logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
@@ -175,16 +176,16 @@ def sample(
         else (nothing,) * 6
     )
     finish[(batch,)](
-        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest, searched,
-        totals, before, workspace.visit, workspace.gathered, workspace.capacity, granules, coarse,
-        workspace.log2_table, *shared, *walk, out.token, out.next_state, out.status,
-        **row, W=8, T=padded_parts, CAPACITY=workspace.capacity,
-        num_warps=8, enable_fp_fusion=False,
+        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+        workspace.upper, workspace.totals, workspace.before, workspace.visit, workspace.gathered,
+        workspace.capacity, granules, tiles, workspace.log2_table, *shared, *walk,
+        out.token, out.next_state, out.status, **row, W=8, T=padded_tiles,
+        CAPACITY=workspace.capacity, num_warps=8, enable_fp_fusion=False,
     )  # fmt: skip
 
     if plan.logprobs:
         report[(batch,)](
-            logits, stride, vocab_size, rows.table, workspace.record, searched, granules,
+            logits, stride, vocab_size, rows.table, workspace.record, workspace.upper, granules,
             out.token, out.logprob, out.rank, out.top_ids, out.top_logprobs, *shared,
             FEATURES=features, P=max(_power_of_two(-(-vocab_size // 1024)), 16),
             MOST=MAX_LOGPROBS, TILES=1, num_warps=4, enable_fp_fusion=False,

@@ -28,7 +28,7 @@ _C3 = tl.constexpr(EXP2_COEFFICIENTS[3])
 _C4 = tl.constexpr(EXP2_COEFFICIENTS[4])
 _C5 = tl.constexpr(EXP2_COEFFICIENTS[5])
 _LOG2_LOG2E_Q30 = tl.constexpr(567758570)
-NOISE_OFFSET = tl.constexpr(157.4713)  # 127 + 31 - log2(log2 e), rounded up
+NOISE_OFFSET = tl.constexpr(158.4713)  # 127 + 32 - log2(log2 e), rounded up
 _FAR = tl.constexpr(2.0**39)
 _FAR_BITS = tl.constexpr(0x53000000)
 
@@ -55,8 +55,7 @@ def score_bound(t, word):
     The bits of a float32 grow with its logarithm, linearly between powers of two and never above
     it, so they bound -log2(u) with one conversion instead of a logarithm. Loose by at most 0.09.
     """
-    half = (word >> 1).to(tl.int32).to(tl.float32)
-    bits = half.to(tl.int32, bitcast=True).to(tl.float32)
+    bits = word.to(tl.float32).to(tl.int32, bitcast=True).to(tl.float32)
     return tl.fma(bits, -1.1920928955078125e-07, t)
 
 

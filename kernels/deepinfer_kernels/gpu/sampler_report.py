@@ -13,7 +13,8 @@ import triton.language as tl
 from deepinfer_kernels.philox import SCALAR_STREAM
 
 from . import sampler_rows as rows_module
-from .sampler_finish import MODULO31, OK, TOP_K, WIDTH, min_p_threshold, store_float
+from .sampler_decide import MODULO31, OK, TOP_K, min_p_threshold, store_float
+from .sampler_finish import WIDTH
 from .sampler_numeric import (
     NEGATIVE_INFINITY,
     NO_ID,
@@ -38,6 +39,7 @@ from .sampler_tile import (
     COLUMNS,
     SAMPLE,
     float_field,
+    granule_starts,
     mask_row,
     processed_tile,
     raw_tile,
@@ -199,12 +201,12 @@ def _reported_tile(
     FEATURES: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Logits of the reported distribution and ids, [TILES, 1024] in id order."""
-    blocks = tile_blocks(first, 8, TILES)
-    ids = tile_ids(blocks)
-    x = raw_tile(logits, ids, vocab_size)
+    starts = granule_starts(first, 8, TILES)
+    ids = tile_ids(tile_blocks(starts, 8))
+    x = raw_tile(logits, starts, vocab_size, 8)
     if not raw_mode:
-        x, _ = processed_tile(
-            x, blocks, ids, first, first + TILES * TILE, row, mask, vocab_size,
+        x = processed_tile(
+            x, ids, starts, first, first + TILES * TILE, row, mask, vocab_size,
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
         )  # fmt: skip
         x = tl.where(ranked_within(x, ids, limit_x, limit_id), x, NEGATIVE_INFINITY)

@@ -172,13 +172,15 @@ class SamplerWorkspace:
         self.largest = empty(rows, granules, dtype=torch.float32)
         self.mass = empty(rows, granules, dtype=torch.float32)
         self.upper = empty(rows, granules, dtype=torch.float32)
-        self.searched = empty(rows, granules, dtype=torch.float32)
         self.bad = empty(rows, granules, dtype=torch.int32)
         self.visit = empty(rows, granules, dtype=torch.int32)
         self.totals = empty(rows, granules, dtype=torch.int64)
         self.before = empty(rows, granules, dtype=torch.int64)
         # The parity draw gathers 4096 candidates whatever the capacity.
         self.gathered = empty(rows, max(capacity, MODULO31_WIDTH), dtype=torch.int64)
+        # Rows that need another visit: a count, then indices.
+        self.queues = empty(4, 1 + rows, dtype=torch.int32)
+        self.arrivals = empty(rows, dtype=torch.int32)
         self.record = empty(rows, 16, dtype=torch.int32)
         self.log2_table = torch.from_numpy(LOG2_TABLE.astype(np.int32)).to(device)
         self.nothing = empty(1, dtype=torch.int32)

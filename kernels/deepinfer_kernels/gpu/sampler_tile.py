@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from . import sampler_rows as rows_module
-from .sampler_numeric import NEGATIVE_INFINITY, POSITIVE_INFINITY, philox
+from .sampler_numeric import NEGATIVE_INFINITY, philox
 
 COLUMNS = tl.constexpr(rows_module.COLUMNS)
 SAMPLE = tl.constexpr(rows_module.SAMPLE)
@@ -66,11 +66,16 @@ def mask_row(row, state_row, state_enough, FEATURES: tl.constexpr):
 
 
 @triton.jit
-def tile_blocks(first, K: tl.constexpr, W: tl.constexpr):
-    """Noise blocks int32 [K, W, 32] of the granules that start at id `first` [W] or scalar."""
-    k = tl.arange(0, K)[:, None, None] * 32
-    w = tl.arange(0, W)[None, :, None] * (K * 32)
-    return (first // 4) + k + w + tl.arange(0, 32)[None, None, :]
+def granule_starts(first, K: tl.constexpr, W: tl.constexpr):
+    """First ids int32 [W] of W granules in a row."""
+    return first + tl.arange(0, W) * (K * 128)
+
+
+@triton.jit
+def tile_blocks(starts, K: tl.constexpr):
+    """Noise blocks int32 [K, W, 32] of the granules that start at ids [W]."""
+    lane = (starts // 4)[None, :, None] + tl.arange(0, 32)[None, None, :]
+    return lane + (tl.arange(0, K) * 32)[:, None, None]
 
 
 @triton.jit
@@ -80,9 +85,14 @@ def tile_ids(blocks):
 
 
 @triton.jit
-def raw_tile(logits, ids, vocab_size):
-    """Logits as float32; -inf beyond the vocabulary."""
-    return tl.load(logits + ids, mask=ids < vocab_size, other=NEGATIVE_INFINITY).to(tl.float32)
+def raw_tile(logits, starts, vocab_size, K: tl.constexpr):
+    """Logits of granules as float32 [K, W, 32, 4]; -inf beyond the vocabulary."""
+    lane = starts[None, :, None, None] + (tl.arange(0, 32) * 4)[None, None, :, None]
+    lane += tl.arange(0, 4)[None, None, None, :]
+    step = (tl.arange(0, K) * 128)[:, None, None, None]
+    # Two sums of pointers: the second is constant and costs no instruction.
+    inside = lane + step < vocab_size
+    return tl.load(logits + lane + step, mask=inside, other=NEGATIVE_INFINITY).to(tl.float32)
 
 
 @triton.jit
@@ -133,58 +143,59 @@ def _banned(x, ids, first, last, row, banned_ids):
 
 @triton.jit
 def processed_tile(
-    x, blocks, ids, first, last, row, mask, vocab_size,
+    x, ids, starts, first, last, row, mask, vocab_size,
     masks, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr,
 ):  # fmt: skip
     """Penalties, bias, masks on raw logits `x`; tokens that may not come are -inf.
 
-    `first` and `last` bound the ids of the tile. Also returns whether an allowed logit became NaN
-    or +inf, as int32 [K, W, 32, 4]; zero where nothing was changed.
+    `starts` are the first ids of its granules; `first` and `last` bound all its ids.
     """
-    changed = tl.full((), 0, tl.int32)
     if PENALTIES & FEATURES:
         slot = tl.load(row + PENALTY_SLOT)
         if slot >= 0:
             x = _penalised(x, ids, row, slot, vocab_size, counts, seen)
-            changed = tl.full((), 1, tl.int32)
     if LISTS & FEATURES:
         if tl.load(row + BIAS_LENGTH) > 0:
             x = _biased(x, ids, first, last, row, bias_ids, bias_values)
-            changed = tl.full((), 1, tl.int32)
     if AUTOMATA & FEATURES:
-        if mask >= 0:
-            words = (vocab_size + 31) // 32
-            packed = tl.load(
-                masks + mask.to(tl.int64) * words + (blocks >> 3),
-                mask=blocks * 4 < vocab_size,
-                other=0,
-            )
-            bit = (packed[:, :, :, None] >> (ids & 31)) & 1
-            x = tl.where(bit == 1, x, NEGATIVE_INFINITY)
+        K: tl.constexpr = x.shape[0]
+        words = (vocab_size + 31) // 32
+        # The row of a mask that is not there is never read: its tokens are all allowed.
+        lane = (starts // 32)[None, :, None] + (tl.arange(0, 32) // 8)[None, None, :]
+        step = (tl.arange(0, K) * 4)[:, None, None]
+        used = lane + step < tl.where(mask >= 0, words, 0)
+        at = masks + tl.maximum(mask, 0).to(tl.int64) * words + lane
+        packed = tl.load(at + step, mask=used, other=-1)
+        # Four bits of a word belong to a block; what is left is one test per token.
+        four = (packed >> ((tl.arange(0, 32) % 8) * 4)[None, None, :])[:, :, :, None]
+        bit = four & (1 << tl.arange(0, 4))[None, None, None, :]
+        x = tl.where(bit != 0, x, NEGATIVE_INFINITY)
     if LISTS & FEATURES:
         if tl.load(row + BANNED_LENGTH) > 0:
             x = _banned(x, ids, first, last, row, banned_ids)
-    bad = tl.zeros_like(ids)
-    if (PENALTIES | LISTS) & FEATURES:
-        if changed == 1:
-            bad = tl.where(x < POSITIVE_INFINITY, 0, 1)
-    return x, bad
+    return x
 
 
 @triton.jit
-def row_noise(row, blocks):
-    """The noise words uint32 [K, W, 32, 4] of a tile at the position of a row."""
-    zero = tl.zeros_like(blocks).to(tl.uint32)
-    position_low = tl.load(row + 0).to(tl.uint32)
-    position_high = (tl.load(row + 1) & 0xFFFF).to(tl.uint32)
-    w0, w1, w2, w3 = philox(
-        position_low + zero,
-        position_high + zero,
-        blocks.to(tl.uint32),
-        tl.load(row + SAMPLE).to(tl.uint32) + zero,
+def noise_address(row):
+    """Words of the noise that all tokens of a row share, uint32: position, sample, seed."""
+    return (
+        tl.load(row + 0).to(tl.uint32),
+        (tl.load(row + 1) & 0xFFFF).to(tl.uint32),
+        tl.load(row + SAMPLE).to(tl.uint32),
         tl.load(row + 2).to(tl.uint32),
         tl.load(row + 3).to(tl.uint32),
+    )
+
+
+@triton.jit
+def tile_noise(address, blocks):
+    """The noise words uint32 [K, W, 32, 4] of a tile."""
+    low, high, sample, key_low, key_high = address
+    zero = tl.zeros_like(blocks).to(tl.uint32)
+    w0, w1, w2, w3 = philox(
+        low + zero, high + zero, blocks.to(tl.uint32), sample + zero, key_low, key_high
     )
     words = tl.join(tl.join(w0, w2), tl.join(w1, w3))
     return tl.reshape(words, (blocks.shape[0], blocks.shape[1], 32, 4))

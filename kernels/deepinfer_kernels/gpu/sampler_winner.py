@@ -24,11 +24,13 @@ from .sampler_scan import exact_sum, granule_bounds
 from .sampler_tile import (
     SCALE,
     float_field,
+    granule_starts,
+    noise_address,
     processed_tile,
     raw_tile,
-    row_noise,
     tile_blocks,
     tile_ids,
+    tile_noise,
 )
 
 
@@ -41,10 +43,11 @@ def granule_tile(
     """Processed logits and blocks of one granule, [GRANULE / 128, 1, 32, 4]."""
     K: tl.constexpr = GRANULE // 128
     first = granule * GRANULE
-    blocks = tile_blocks(first, K, 1)
+    starts = granule_starts(first, K, 1)
+    blocks = tile_blocks(starts, K)
     ids = tile_ids(blocks)
-    x, _ = processed_tile(
-        raw_tile(logits, ids, vocab_size), blocks, ids, first, first + GRANULE, row, mask,
+    x = processed_tile(
+        raw_tile(logits, starts, vocab_size, K), ids, starts, first, first + GRANULE, row, mask,
         vocab_size, masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
     )  # fmt: skip
     return x, blocks
@@ -56,7 +59,7 @@ def score_granule(x, blocks, row, bound_x, bound_id, log2_table):
     scale = float_field(row, SCALE)
     flat: tl.constexpr = (x.shape[0] * x.shape[1] * 128,)
     ids = tile_ids(blocks)
-    score = scaled_score(x * scale) + gumbel_q22(row_noise(row, blocks), log2_table)
+    score = scaled_score(x * scale) + gumbel_q22(tile_noise(noise_address(row), blocks), log2_table)
     score = tl.where(ranked_within(x, ids, bound_x, bound_id), score, LOWEST_SCORE)
     best = tl.max(tl.reshape(score, flat), axis=0)
     token = tl.min(tl.reshape(tl.where(score == best, ids, NO_ID), flat), axis=0)
@@ -68,13 +71,14 @@ def score_granule(x, blocks, row, bound_x, bound_id, log2_table):
 
 @triton.jit
 def exact_winner(
-    upper, largest, granules, bound_x, bound_id, log2_table, logits, row, mask, vocab_size,
+    upper, largest, granules, bound_x, bound_id, visits, log2_table, logits, row, mask, vocab_size,
     masks, counts, seen, bias_ids, bias_values, banned_ids,
     FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip
-    """Token of the best score among those within the bound, and its logit.
+    """Token of the best score among those within the bound, its logit, and whether it is certain.
 
-    Granules are scored exactly, the most promising first, until none left can reach the best.
+    Granules are scored exactly, the most promising first, until none left can reach the best, or
+    `visits` of them have been scored. `upper` may be of a larger set: it is only less tight then.
     """
     lane = tl.arange(0, G)
     top = tl.load(largest + lane, mask=lane < granules, other=NEGATIVE_INFINITY)
@@ -85,7 +89,8 @@ def exact_winner(
     best = tl.full((), LOWEST_SCORE, tl.int64)
     token = tl.full((), NO_ID, tl.int32)
     value = tl.full((), NEGATIVE_INFINITY, tl.float32)
-    while tl.sum(waiting, axis=0) > 0:
+    left = tl.sum(waiting, axis=0)
+    while (left > 0) & (visits > 0):
         most = tl.max(tl.where(waiting == 1, reach, NEGATIVE_INFINITY), axis=0)
         granule = tl.min(tl.where((waiting == 1) & (reach == most), lane, G), axis=0)
         x, blocks = granule_tile(
@@ -103,7 +108,9 @@ def exact_winner(
         # A comparison with NaN (infinite products) must not rule anything out.
         out = reach < tl.where(score > LOWEST_SCORE, certain, NEGATIVE_INFINITY)
         waiting = tl.where(out | (lane == granule), 0, waiting)
-    return token, value
+        left = tl.sum(waiting, axis=0)
+        visits -= 1
+    return token, value, left == 0
 
 
 @triton.jit
@@ -131,11 +138,11 @@ def listed_tile(
     granule = tl.load(visit + place, mask=place < count, other=0)
     # A granule beyond the list lies beyond the vocabulary.
     granule = tl.where(place < count, granule, (vocab_size + GRANULE - 1) // GRANULE)
-    within = tl.arange(0, K)[:, None, None] * 32 + tl.arange(0, 32)[None, None, :]
-    blocks = (granule * (GRANULE // 4))[None, :, None] + within
+    starts = granule * GRANULE
+    blocks = tile_blocks(starts, K)
     ids = tile_ids(blocks)
-    x, _ = processed_tile(
-        raw_tile(logits, ids, vocab_size), blocks, ids, 0, vocab_size, row, mask, vocab_size,
+    x = processed_tile(
+        raw_tile(logits, starts, vocab_size, K), ids, starts, 0, vocab_size, row, mask, vocab_size,
         masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES,
     )  # fmt: skip
     return x, ids, blocks, granule
@@ -155,7 +162,11 @@ def search_row(
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES, GRANULE, W,
         )  # fmt: skip
         x = tl.where(ranked_within(x, ids, bound_x, bound_id), x, NEGATIVE_INFINITY)
-        tl.store(upper + granule, granule_bounds(x, row, blocks), mask=granule < granules)
+        tl.store(
+            upper + granule,
+            granule_bounds(x, blocks, float_field(row, SCALE), noise_address(row)),
+            mask=granule < granules,
+        )
     tl.debug_barrier()
 
 
