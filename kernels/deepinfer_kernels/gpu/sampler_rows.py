@@ -1,4 +1,4 @@
-"""What a sampler launch reads and writes: parameter rows, pooled lists, tables, workspace, results.
+"""What a sampler launch reads and writes: parameter rows, pooled lists, workspace, results.
 
 All tensors live on one device. A parameter row is 32 int32 columns (128 bytes, one memory sector
 group), so a program fetches everything about its row at once and a caller can rewrite a row, or a
@@ -31,37 +31,6 @@ GREEDY, MODULO31, PROCESSED_LOGPROBS = 1, 2, 4
 # What a launch compiles in, as bits of `FEATURES`.
 AUTOMATA, PENALTIES, LISTS = 1, 2, 4
 MAX_VOCABULARY = 1 << 18
-
-
-@dataclass
-class AutomatonTables:
-    """Device tables of the automata that `STATE` refers to; global state ids, 0 is dead.
-
-    Attributes:
-        byte_class: uint8 [automata, 256].
-        state_automaton: int32 [states], row of `byte_class`.
-        state_edges: int32 [states], offset into `edges`, -1 where not expanded.
-        edges: int32 [n], next state by byte class; 0 dead, -1 unknown.
-        state_row: int32 [states], index into `rows`, -1 where missing.
-        state_enough: int32 [states], least budget at which that mask holds unnarrowed.
-        rows: int32 [masks, ceil(V/32)], bit i%32 of word i//32 allows id i.
-        token_start: int32 [V + 1], offsets into `token_bytes`.
-        token_bytes: uint8 [total].
-    """
-
-    byte_class: torch.Tensor
-    state_automaton: torch.Tensor
-    state_edges: torch.Tensor
-    edges: torch.Tensor
-    state_row: torch.Tensor
-    state_enough: torch.Tensor
-    rows: torch.Tensor
-    token_start: torch.Tensor
-    token_bytes: torch.Tensor
-
-    def to(self, device: torch.device | str) -> AutomatonTables:
-        """The same tables on a device."""
-        return AutomatonTables(**{name: value.to(device) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -110,7 +79,7 @@ class SampleOutput:
     """Results, one per row.
 
     Attributes:
-        token: int32 [B], -1 unless the status is OK.
+        token: int32 [B], -1 where none was drawn; a `MISS` on the way of a token has that token.
         next_state: int32 [B]; the old state unless the status is OK.
         status: int32 [B], values of `Status`.
         logprob: float32 [B], of the token; written where `LOGPROBS` >= 0, as the three below.
