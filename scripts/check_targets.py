@@ -24,7 +24,7 @@ MEASURED: tuple[str, ...] = ()
 
 
 def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
-    """Name, kernel, compile-time values and warps of all that the sampler and the builder launch."""
+    """Name, kernel, compile-time values and warps of all that is launched."""
     from deepinfer_kernels.gpu import (
         mask_builder,
         sampler_decide,

@@ -26,6 +26,7 @@ class EngineConfig:
         admit_lookahead: Waiting sequences that may pass one that does not fit yet.
         stream_queue: Events kept per request before they are merged.
         threads: Processor threads; None is all.
+        automata_bytes: Most bytes of constraints on a GPU: masks, states and transitions.
     """
 
     max_len: int | None = None
@@ -41,6 +42,7 @@ class EngineConfig:
     admit_lookahead: int = 4
     stream_queue: int = 64
     threads: int | None = None
+    automata_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work, naming the field."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,4 +47,54 @@ class TokenConstraint(Protocol):
 
     def narrowed(self, state: int, budget: int) -> bool:
         """Whether the budget removes tokens from the mask."""
+        ...
+
+
+class Found(Protocol):
+    """Transitions of a `ByteConstraint` that became known."""
+
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """int64 [n], ascending."""
+        ...
+
+    @property
+    def edges(self) -> NDArray[np.int32]:
+        """int32 [n, classes], the transitions of these states; 0 dead, -1 unknown."""
+        ...
+
+    @property
+    def fewest(self) -> NDArray[np.int32]:
+        """int32 [states], fewest bytes that complete the text from every state so far."""
+        ...
+
+    @property
+    def mark(self) -> int:
+        """Where to go on from."""
+        ...
+
+
+@runtime_checkable
+class ByteConstraint(TokenConstraint, Protocol):
+    """A token automaton whose states are those of an automaton over bytes, numbered from 1.
+
+    Others work on a device as well, but only the host can say what follows a token of theirs.
+    """
+
+    @property
+    def byte_class(self) -> NDArray[np.uint8]:
+        """uint8 [256], the column of `Found.edges` for each byte."""
+        ...
+
+    @property
+    def mark(self) -> int:
+        """Grows whenever transitions become known."""
+        ...
+
+    def found_since(self, mark: int) -> Found:
+        """Transitions that became known since a mark; never waits."""
+        ...
+
+    def wide_mask(self, state: int) -> tuple[NDArray[np.uint32], int]:
+        """The mask without a budget, and the least budget at which `mask` is the same."""
         ...

@@ -10,6 +10,7 @@ from deepinfer_kernels.cpu import set_threads
 from .executor import Choice, choose
 from .llama import LlamaCache, LlamaModel, Rows
 from .scheduler import Entry
+from .sequence import Sequence
 
 
 class CpuExecutor:
@@ -42,7 +43,19 @@ class CpuExecutor:
         if self._threads is not None:
             set_threads(self._threads)
 
-    def step(self, entries: Many[Entry]) -> list[Choice]:
+    @property
+    def depth(self) -> int:
+        """Steps are over when they have been launched."""
+        return 0
+
+    def collect(self, step: list[Choice]) -> list[Choice]:
+        """What the launch has found."""
+        return step
+
+    def release(self, sequence: Sequence) -> None:
+        """Nothing is kept for a sequence."""
+
+    def launch(self, entries: Many[Entry]) -> list[Choice]:
         """Forward pass over all rows, then one draw per sampling entry."""
         logits = self._model.forward(step_rows(entries, self._block_tokens), self._cache)
         sampling = [entry.sequence for entry in entries if entry.samples]
@@ -53,13 +66,15 @@ class CpuExecutor:
 
 
 def step_rows(entries: Many[Entry], block_tokens: int) -> Rows:
-    """The rows of a step; `block_tokens` is the size of a cache block."""
+    """The rows of a step, with id -1 for tokens that are still being drawn.
+
+    `block_tokens` is the size of a cache block.
+    """
     counts = [entry.count for entry in entries]
-    ids = [
-        token
-        for entry in entries
-        for token in entry.sequence.tokens[entry.start : entry.start + entry.count]
-    ]
+    ids: list[int] = []
+    for entry in entries:
+        known = entry.sequence.tokens[entry.start : entry.start + entry.count]
+        ids += known + [-1] * (entry.count - len(known))
     positions = np.concatenate(
         [np.arange(e.start, e.start + e.count, dtype=np.int64) for e in entries]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from deepinfer_kernels.sampling import Drawn, Status, sample_row
@@ -28,11 +28,17 @@ class Choice:
             more may be drawn, and the constraint's text is complete.
         narrowed: Whether the budget removed tokens from the constraint's mask.
         error: Set instead if the sequence must end.
+        again: Nothing was decided; the position comes again in a later step.
+        rewind: Steps of the sequence that were launched meanwhile are void.
+        state: The constraint's state after the token, if that is known already.
     """
 
     drawn: Drawn | None
     narrowed: bool = False
     error: EngineError | None = None
+    again: bool = False
+    rewind: bool = False
+    state: int | None = None
 
 
 class Executor(Protocol):
@@ -42,12 +48,25 @@ class Executor(Protocol):
         """Called once on the engine's thread before the first step."""
         ...
 
-    def step(self, entries: Many[Entry]) -> list[Choice]:
-        """Run the entries; one choice per entry that samples, in order.
+    @property
+    def depth(self) -> int:
+        """Steps that may have been launched before the results of the first are collected."""
+        ...
 
-        A step that raises may be repeated with fewer entries: what it had written is written
+    def launch(self, entries: Many[Entry]) -> object:
+        """Begin to run entries; returns what `collect` takes.
+
+        A launch that raises may be repeated with fewer entries: what it had written is written
         again, with the same bits.
         """
+        ...
+
+    def collect(self, step: Any) -> list[Choice]:
+        """Wait for a step; one choice per entry that samples, in order."""
+        ...
+
+    def release(self, sequence: Sequence) -> None:
+        """Forget a sequence that has ended."""
         ...
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -32,6 +33,14 @@ class TokenTable:
 
     token_bytes: tuple[bytes | None, ...]
     eos_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A step on its way, and the sequences that draw in it, with their epochs."""
+
+    step: object
+    drawing: list[tuple[Sequence, int]]
 
 
 class Loop:
@@ -62,8 +71,10 @@ class Loop:
         self.requests = self.finished = self.steps = 0
         self.prompt_tokens = self.output_tokens = 0
         self._executor = executor
+        self._release: Callable[[Sequence], None] = executor.release
         self._tokens = tokens
         self._live: list[Sequence] = []
+        self._launched: deque[_Launched] = deque()
 
     def run(self) -> None:
         """The body of the engine's thread; `started` tells whether it came up."""
@@ -77,6 +88,8 @@ class Loop:
             self.failure = self._work()
             # Old handles and closed engines may be kept for long, and lead here; the cache must
             # not be kept with them.
+            self._release = _nothing
+            self._launched.clear()
             del self._executor
             if self.failure is not None:
                 self._answer(self.failure)
@@ -155,25 +168,41 @@ class Loop:
                 entry.sequence.admitted_at = now
         if entries:
             self.steps += 1
-            self._run(entries)
+            self._launch(entries)
+        while len(self._launched) > (self._executor.depth if entries else 0):
+            self._collect(self._launched.popleft())
 
-    def _run(self, entries: list[Entry]) -> None:
-        """Run entries; on an error run halves, until the one that causes it is alone."""
+    def _launch(self, entries: list[Entry]) -> None:
+        """Launch entries; on an error launch halves, until the one that causes it is alone."""
         try:
-            choices = self._executor.step(entries)
+            step = self._executor.launch(entries)
         except Exception as error:
             _log.debug("a step failed", exc_info=True)
-            self._run_halves(entries, error)
+            self._launch_halves(entries, error)
             return
-        remaining = iter(choices)
+        drawing = []
         for entry in entries:
-            entry.sequence.computed = entry.start + entry.count
-            if entry.start < len(entry.sequence.request.prompt_ids):
+            sequence = entry.sequence
+            sequence.computed = entry.start + entry.count
+            if entry.start < len(sequence.request.prompt_ids):
                 self.prompt_tokens += entry.count
             if entry.samples:
-                self._retire(entry.sequence, next(remaining))
+                sequence.drawing += 1
+                drawing.append((sequence, sequence.epoch))
+        self._launched.append(_Launched(step, drawing))
 
-    def _run_halves(self, entries: list[Entry], error: Exception) -> None:
+    def _collect(self, launched: _Launched) -> None:
+        choices = self._executor.collect(launched.step)
+        for (sequence, epoch), choice in zip(launched.drawing, choices, strict=True):
+            if sequence.closed or sequence.epoch != epoch:
+                continue
+            sequence.drawing -= 1
+            if not choice.again:
+                self._retire(sequence, choice)
+            if choice.again or choice.rewind:
+                sequence.rewind()
+
+    def _launch_halves(self, entries: list[Entry], error: Exception) -> None:
         rows = sum(entry.count for entry in entries)
         if isinstance(error, MemoryError) and rows > 1:
             self.scheduler.limit_rows(rows // 2)
@@ -184,7 +213,7 @@ class Loop:
             return
         for half in halves(entries):
             if not half[0].sequence.closed:  # the first half of a chunk may have ended it
-                self._run(half)
+                self._launch(half)
 
     def _retire(self, sequence: Sequence, choice: Choice) -> None:
         try:
@@ -214,7 +243,10 @@ class Loop:
         if drawn.logprob is not None and drawn.rank is not None:
             logprob = TokenLogprob(token, drawn.logprob, drawn.rank, drawn.top)
         if request.constraint is not None:
-            sequence.state = request.constraint.advance(sequence.state, token)
+            state = choice.state
+            if state is None:
+                state = request.constraint.advance(sequence.state, token)
+            sequence.state = state
         self.output_tokens += 1
         sequence.add(token, self._tokens.token_bytes[token] or b"", logprob, self.clock())
         if sequence.text.stop is not None:
@@ -240,5 +272,10 @@ class Loop:
             return
         self._live.remove(sequence)
         self.scheduler.remove(sequence)
+        self._release(sequence)
         self.finished += 1
         sequence.close(reason, self.clock(), stop=stop, error=error)
+
+
+def _nothing(sequence: Sequence) -> None:
+    """There is no executor any more."""

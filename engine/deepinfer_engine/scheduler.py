@@ -68,7 +68,8 @@ class Scheduler:
         before = self.preemptions
         oldest = min(self.running, key=lambda s: s.admitted or 0, default=None)
         order = sorted(
-            self.running, key=lambda s: (s is not oldest, s.pending > 1, s.admitted or 0)
+            (s for s in self.running if s.may_draw),
+            key=lambda s: (s is not oldest, s.pending > 1, s.admitted or 0),
         )
         kept = self._kept_for_prompts()
         late: list[Sequence] = []  # decodes that the rows kept for prompts leave out at first
@@ -145,6 +146,8 @@ class Scheduler:
                 other.passed >= self._config.admit_lookahead for other in blocked
             ):
                 break
+            if sequence.drawing:  # preempted with a token on its way, which comes first
+                continue
             count = min(sequence.pending, budget, self._config.chunk)
             # One that was preempted comes back only when all of it fits, so that it does not
             # lose its blocks again at once; the last block is for its next token.

@@ -32,7 +32,10 @@ class Sequence:
         params: Sampler parameters of this sample.
         max_tokens: Most text tokens.
         tokens: Prompt and output.
-        computed: Tokens whose keys and values are in the cache.
+        computed: Tokens whose keys and values are in the cache, or will be after the steps that
+            were launched.
+        drawing: Tokens that launched steps will add.
+        epoch: Grows when launched steps become void.
         blocks: Cache blocks, in order.
         state: State of the constraint, -1 without one.
         admitted: Order of admission while running, else None.
@@ -54,6 +57,8 @@ class Sequence:
     text: TextAssembler
     state: int = -1
     computed: int = 0
+    drawing: int = 0
+    epoch: int = 0
     blocks: list[int] = field(default_factory=list)
     admitted: int | None = None
     preemptions: int = 0
@@ -113,8 +118,19 @@ class Sequence:
 
     @property
     def pending(self) -> int:
-        """Tokens whose keys and values are not computed yet."""
-        return len(self.tokens) - self.computed
+        """Tokens whose keys and values are not computed yet; the last may be unknown yet."""
+        return len(self.tokens) + self.drawing - self.computed
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether the budget has room beyond the tokens that are being drawn."""
+        return self.budget > self.drawing
+
+    def rewind(self) -> None:
+        """Forget launched steps: the last token known comes again."""
+        self.epoch += 1
+        self.drawing = 0
+        self.computed = min(self.computed, len(self.tokens) - 1)
 
     def add(self, token: int, data: bytes, logprob: TokenLogprob | None, now: float) -> None:
         """Take in a drawn text token and send its event."""

@@ -1,68 +1,76 @@
-"""An executor on a torch device with the fused sampler: logits and masks never come back.
+"""An executor on a torch device: the forward pass, the fused sampler and automata that live there.
 
-The mask of a constrained row is made on the host from the sequence's state and budget and uploaded
-as an override row; the engine loop advances the state from the drawn token. Automata that live on
-the device would take the place of `_masks`, `_tables` and the override columns. Tested on the CPU
-in Triton's interpreter; no session uses it yet.
+Logits, masks and automaton states never come back. Results of a step are copied to the host while
+the next one runs, and are looked at then: nothing between two launches waits for the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
-from deepinfer_kernels.gpu.sampler import (
-    SampleOutput,
-    SamplerPlan,
-    SamplerWorkspace,
-    pack_rows,
-    sample,
-)
-from deepinfer_kernels.gpu.sampler_rows import LEFT, OVERRIDE_LEFT, OVERRIDE_ROW, OVERRIDE_STATE
+from deepinfer_kernels.gpu.commit import commit
+from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
 from deepinfer_kernels.sampling import Drawn, Status
+from numpy.typing import NDArray
 
 from .config import EngineConfig
+from .constraint import TokenConstraint
 from .cpu_executor import step_rows
-from .engine import Engine
-from .errors import EngineError
+from .device_automata import AutomataStats, DeviceAutomata
+from .device_rows import DeviceRows
 from .executor import Choice, refusal, sampling_error
+from .free_text import FreeText
+from .loop import TokenTable
 from .scheduler import Entry
 from .sequence import Sequence
 from .torch_llama import TorchLlama
 
-if TYPE_CHECKING:
-    from .model import LoadedModel
 
+@dataclass(eq=False, slots=True)
+class _Slot:
+    """What the device knows of a sequence.
 
-def open_torch_engine(
-    model: LoadedModel, config: EngineConfig, *, num_blocks: int, device: str = "cuda"
-) -> Engine:
-    """An engine whose steps run on a torch device.
-
-    Args:
-        model: A loaded model.
-        config: Sizes and limits.
-        num_blocks: Cache blocks.
-        device: ``"cuda"``; ``"cpu"`` needs Triton's interpreter and is meant for tests.
-
-    Raises:
-        EngineError: ``invalid``, if torch sees no CUDA device.
+    Attributes:
+        index: Its row.
+        constraint: What its automaton on the device is, if it has one.
+        controls: Whether control tokens are left to a list of banned ids.
+        written: Whether the row says what comes next; it moves on by itself then.
+        narrowed: Whether the next mask leaves out tokens for lack of budget.
+        early: Whether ends of the text are among the banned ids.
+        may_end: Whether the next token may end the text though it is early: nothing else is left.
     """
-    if device != "cpu" and not torch.cuda.is_available():
-        raise EngineError(
-            "invalid",
-            f"torch sees no device {device!r}",
-            hint="Install a CUDA build of torch on a machine with a GPU, or use "
-            "Engine(model, config), which runs on the CPU",
-        )
-    length = min(config.max_len or model.max_len, num_blocks * config.block_tokens)
-    place = torch.device(device)
-    llama = TorchLlama(model.config, model.weights, length, num_blocks, config.block_tokens, place)
-    executor = TorchExecutor(llama, config, model.tokenizer.eos_ids)
-    return Engine.over(executor, model.token_table, config, num_blocks=num_blocks, max_len=length)
+
+    index: int
+    constraint: TokenConstraint | None
+    controls: bool
+    written: bool = False
+    narrowed: bool = False
+    early: bool = False
+    may_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One sampling entry of a launched step; `failed` is set if it was not worth running."""
+
+    sequence: Sequence
+    slot: _Slot | None
+    epoch: int
+    narrowed: bool
+    early: bool
+    failed: Choice | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A launched step: its rows, and their results once `done`."""
+
+    rows: list[_Row]
+    results: torch.Tensor | None
+    done: torch.cuda.Event | None
 
 
 class TorchExecutor:
@@ -71,162 +79,224 @@ class TorchExecutor:
     Args:
         model: The forward pass and its cache.
         config: Sizes and limits.
-        eos_ids: Ids that end the text.
+        tokens: The tokenizer's table.
+
+    Raises:
+        EngineError: ``memory``, if `config.automata_bytes` is too little.
     """
 
-    def __init__(self, model: TorchLlama, config: EngineConfig, eos_ids: tuple[int, ...]) -> None:
-        self._model, self._config, self._eos_ids = model, config, eos_ids
-        self._size = model.config.vocab_size
-        self._workspace = SamplerWorkspace(config.max_slots, self._size, model.device)
+    def __init__(self, model: TorchLlama, config: EngineConfig, tokens: TokenTable) -> None:
+        self._model, self._config, self._tokens = model, config, tokens
+        device, slots, size = model.device, config.max_slots, model.config.vocab_size
+        self._controls = {
+            i
+            for i, data in enumerate(tokens.token_bytes)
+            if data is None and i not in tokens.eos_ids
+        }
+        self._free_text = FreeText(tokens.token_bytes, tokens.eos_ids)
+        self._workspace = SamplerWorkspace(slots, size, device)
+        self._rows = DeviceRows(slots, size, device)
+        self._automata = DeviceAutomata(
+            tokens.token_bytes, tokens.eos_ids, device, slots=slots, max_bytes=config.automata_bytes
+        )
+        self._slots: dict[Sequence, _Slot] = {}
+        self._free = list(range(slots - 1, -1, -1))
+
+    @property
+    def depth(self) -> int:
+        """One step runs while the results of the one before are looked at."""
+        return 1
 
     def start(self) -> None:
         """Nothing to prepare on the thread."""
 
-    def step(self, entries: Many[Entry]) -> list[Choice]:
-        """Forward pass over all rows, then one sampler call for all sampling entries."""
+    def stats(self) -> AutomataStats:
+        """Counters of the automata on the device."""
+        return self._automata.stats()
+
+    def release(self, sequence: Sequence) -> None:
+        """Free the row of a sequence that has ended."""
+        slot = self._slots.pop(sequence, None)
+        if slot is not None:
+            if slot.constraint is not None:
+                self._automata.release(slot.constraint)
+            self._rows.forget(slot.index)
+            self._free.append(slot.index)
+
+    # -- launching ------------------------------------------------------------------------------
+
+    def launch(self, entries: Many[Entry]) -> _Step:
+        """Enqueue the forward pass over all rows, and one draw per sampling entry."""
         try:
-            return self._step(entries)
+            with torch.inference_mode():
+                return self._launch(entries)
         except torch.OutOfMemoryError as error:  # the loop tries again with fewer rows
             raise MemoryError(str(error)) from None
 
-    def _step(self, entries: Many[Entry]) -> list[Choice]:
-        logits = self._model.forward(step_rows(entries, self._config.block_tokens))
-        sequences = [entry.sequence for entry in entries if entry.samples]
-        choices: list[Choice | None] = [None] * len(sequences)
-        masks, narrowed = self._masks(sequences, choices)
-        held = [
-            (*self._eos_ids, *s.request.stop_ids) if s.output_length < s.request.min_tokens else ()
-            for s in sequences
-        ]
-        live = [i for i, choice in enumerate(choices) if choice is None]
-        drawn = self._draw(logits, sequences, live, masks, held)
-        again = [i for i in live if drawn[i].status is Status.EMPTY and held[i]]
-        if again:  # nothing else is left to say
-            drawn |= self._draw(logits, sequences, again, masks, [()] * len(sequences))
-        for i in live:
-            try:
-                refused = refusal(sequences[i], drawn[i], narrowed[i])
-                choices[i] = refused or Choice(drawn[i], narrowed[i])
-            except Exception as error:
-                choices[i] = Choice(None, error=sampling_error(error, sequences[i]))
-        return [choice for choice in choices if choice is not None]
-
-    def _masks(
-        self, sequences: Many[Sequence], choices: list[Choice | None]
-    ) -> tuple[dict[int, np.ndarray], list[bool]]:
-        """Packed masks by row, and whether each is narrowed; failures become choices."""
-        masks: dict[int, np.ndarray] = {}
-        narrowed = [False] * len(sequences)
-        for i, one in enumerate(sequences):
-            constraint = one.request.constraint
-            if constraint is None:
-                continue
-            try:
-                masks[i] = constraint.mask(one.state, one.budget)
-                narrowed[i] = constraint.narrowed(one.state, one.budget)
-            except Exception as error:
-                choices[i] = Choice(None, error=sampling_error(error, one))
-        return masks, narrowed
-
-    def _draw(
-        self,
-        logits: torch.Tensor,
-        sequences: Many[Sequence],
-        chosen: list[int],
-        masks: dict[int, np.ndarray],
-        held: Many[tuple[int, ...]],
-    ) -> dict[int, Drawn]:
-        """Results of the rows `chosen`, read back in one copy."""
-        if not chosen:
-            return {}
-        device, words = self._model.device, -(-self._size // 32)
-        some = [sequences[i] for i in chosen]
-        counted = [one.counts for one in some if one.counts is not None]
-        slots = np.cumsum([one.counts is not None for one in some]) - 1
-        counts = np.zeros((max(len(counted), 1), self._size), np.int32)
-        bits = np.zeros((len(counts), words * 32), np.uint8)
-        for row, one in enumerate(counted):
-            ids, times = one.arrays()
-            counts[row, ids], bits[row, ids] = times, 1
-        seen = np.packbits(bits, axis=1, bitorder="little").view(np.int32)
-        masked = [row for row, i in enumerate(chosen) if i in masks]
-        params = [one.params for one in some]
-        rows = pack_rows(
-            params,
-            [len(one.tokens) for one in some],
-            device=device,
-            states=[1 if i in masks else -1 for i in chosen],
-            left=[one.budget for one in some],
-            slots=[
-                -1 if one.counts is None else int(s) for one, s in zip(some, slots, strict=True)
-            ],
-            counts=torch.from_numpy(counts).to(device),
-            seen=torch.from_numpy(seen).to(device),
-            banned_now=[held[i] for i in chosen],
+    def _launch(self, entries: Many[Entry]) -> _Step:
+        self._automata.refresh()
+        rows = [self._prepared(entry.sequence) for entry in entries if entry.samples]
+        self._automata.flush()
+        self._rows.flush()
+        logits = self._model.forward(
+            step_rows(entries, self._config.block_tokens), self._drawn(entries)
         )
-        tables = None
-        if masked:
-            at = torch.tensor(masked, device=device)
-            rows.table[at, OVERRIDE_STATE] = 1
-            rows.table[at, OVERRIDE_LEFT] = rows.table[at, LEFT]
-            rows.table[at, OVERRIDE_ROW] = torch.arange(
-                len(masked), dtype=torch.int32, device=device
+        live = [i for i, row in enumerate(rows) if row.failed is None]
+        if not live:
+            return _Step(rows, None, None)
+        if len(live) < len(rows):
+            logits = logits[torch.tensor(live).to(self._model.device, non_blocking=True)]
+        out = self._draw(logits, [rows[i] for i in live])
+        return _Step(rows, *self._copied(out, any(_reports(rows[i]) for i in live)))
+
+    def _drawn(self, entries: Many[Entry]) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Rows whose token only the device knows, int64, and those tokens; None if there are none.
+
+        Such a token is the last one of its entry.
+        """
+        ends = np.cumsum([entry.count for entry in entries])
+        found = [
+            (end - 1, self._slots[entry.sequence].index)
+            for entry, end in zip(entries, ends.tolist(), strict=True)
+            if entry.start + entry.count > len(entry.sequence.tokens)
+        ]
+        if not found:
+            return None
+        places = torch.from_numpy(np.array(found, np.int64).T.copy())
+        at, slots = places.to(self._model.device, non_blocking=True)
+        return at, self._rows.last[slots]
+
+    def _prepared(self, sequence: Sequence) -> _Row:
+        """See to it that the device knows how to draw; a failure stays with the sequence."""
+        slot = None
+        try:
+            slot = self._slots.get(sequence) or self._open(sequence)
+            narrowed = self._write(sequence, slot)
+        except Exception as error:
+            failed = Choice(None, error=sampling_error(error, sequence))
+            return _Row(sequence, slot, sequence.epoch, False, False, failed)
+        return _Row(sequence, slot, sequence.epoch, narrowed, slot.early, None)
+
+    def _open(self, sequence: Sequence) -> _Slot:
+        constraint = sequence.request.constraint
+        listed = not self._controls.issubset(sequence.params.banned)
+        if constraint is None and not listed:
+            constraint = self._free_text
+        if constraint is not None:
+            self._automata.acquire(constraint)
+        slot = self._slots[sequence] = _Slot(self._free.pop(), constraint, controls=listed)
+        return slot
+
+    def _write(self, sequence: Sequence, slot: _Slot) -> bool:
+        """Write the row unless it is right already; whether the budget narrows its mask."""
+        params = sequence.params
+        drawn = sequence.output_length + sequence.drawing
+        early = drawn < sequence.request.min_tokens and not slot.may_end
+        banned = params.banned
+        if not slot.controls:
+            banned = tuple(i for i in banned if i not in self._controls)
+        if early:
+            banned += (*self._tokens.eos_ids, *sequence.request.stop_ids)
+        if slot.written:
+            if early != slot.early:
+                self._rows.write_banned(slot.index, banned)
+                slot.early = early
+            return False
+        state, override, narrowed = -1, -1, False
+        if slot.constraint is not None:
+            at = sequence.state if sequence.request.constraint is not None else FreeText.start
+            state, override, narrowed = self._automata.serve(
+                slot.constraint, at, sequence.budget, slot.index
             )
-            tables = self._tables(np.stack([masks[chosen[row]] for row in masked]))
+        self._rows.write(
+            slot.index, sequence, params, state=state, override=override, banned=banned
+        )
+        slot.written, slot.early, slot.may_end = True, early, False
+        return narrowed
+
+    def _draw(self, logits: torch.Tensor, rows: list[_Row]) -> SampleOutput:
+        params = [row.sequence.params for row in rows]
+        slots = torch.tensor([row.slot.index for row in rows if row.slot], dtype=torch.int32)
+        at = slots.to(self._model.device, non_blocking=True)
         plan = SamplerPlan(
-            penalties=bool(counted),
+            penalties=self._rows.penalised,
+            lists=self._rows.listed,
             modulo31=any(p.draw == "modulo31" for p in params),
             logprobs=any(p.logprobs is not None for p in params),
         )
-        out = SampleOutput.allocate(len(chosen), device)
-        picked = logits
-        if len(chosen) != len(logits):
-            picked = logits[torch.tensor(chosen, device=device)]
-        sample(picked, rows, tables, out, self._workspace, plan)
-        whole = (
-            torch.cat(
-                [
-                    torch.stack(
-                        [out.token, out.status, out.rank, out.logprob.view(torch.int32)], 1
-                    ),
-                    out.top_ids,
-                    out.top_logprobs.view(torch.int32),
-                ],
-                1,
-            )
-            .cpu()
-            .numpy()
-        )
-        return {
-            i: _drawn(row, one.params.logprobs)
-            for i, row, one in zip(chosen, whole, some, strict=True)
-        }
+        out = SampleOutput.allocate(len(rows), self._model.device)
+        tables = self._automata.tables
+        sample(logits, self._rows.params(at), tables, out, self._workspace, plan)
+        commit(self._rows.all_params(), at, self._rows.last, out, self._workspace.vocab_size)
+        return out
 
-    def _tables(self, masks: np.ndarray) -> AutomatonTables:
-        """One state whose mask is always overridden; tokens without bytes keep the state."""
+    def _copied(
+        self, out: SampleOutput, reports: bool
+    ) -> tuple[torch.Tensor, torch.cuda.Event | None]:
+        """The results as int32 [B, 3 or 45] on their way to the host."""
+        parts = [torch.stack([out.token, out.next_state, out.status], 1)]
+        if reports:
+            numbers = (out.logprob[:, None], out.top_logprobs)
+            parts += [out.rank[:, None], out.top_ids, *(n.view(torch.int32) for n in numbers)]
+        whole = torch.cat(parts, 1)
+        if self._model.device.type != "cuda":
+            return whole, None
+        there = torch.empty(whole.shape, dtype=whole.dtype, pin_memory=True)
+        there.copy_(whole, non_blocking=True)
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
+        return there, done
 
-        def of(values: object, dtype: torch.dtype = torch.int32) -> torch.Tensor:
-            return torch.as_tensor(values, dtype=dtype, device=self._model.device)
+    # -- collecting -----------------------------------------------------------------------------
 
-        return AutomatonTables(
-            byte_class=of([[0] * 256], torch.uint8),
-            state_automaton=of([0, 0]),
-            state_edges=of([-1, -1]),
-            edges=of([0]),
-            state_fewest=of([1, 1]),
-            state_row=of([-1, -1]),
-            state_enough=of([0, 0]),
-            rows=of(np.ascontiguousarray(masks).view(np.int32)),
-            token_start=of([0] * (self._size + 1)),
-            token_bytes=of([0], torch.uint8),
-            eos=of([0]),
-        )
+    def collect(self, step: _Step) -> list[Choice]:
+        """Look at the results of a step, which may still be running."""
+        if step.done is not None:
+            step.done.synchronize()
+        found = iter([] if step.results is None else step.results.numpy())
+        return [row.failed or self._choice(row, next(found)) for row in step.rows]
+
+    def _choice(self, row: _Row, result: NDArray[np.int32]) -> Choice:
+        sequence, slot = row.sequence, row.slot
+        if sequence.closed or sequence.epoch != row.epoch or slot is None:
+            return Choice(None, again=True)  # launched before it was known to be in vain
+        try:
+            drawn = _drawn(result, sequence.params.logprobs)
+            if drawn.status is Status.OK:
+                return self._taken(row, drawn, int(result[1]))
+            slot.written = False
+            if drawn.status is Status.MISS:
+                self._automata.count(misses=1, stalls=1)
+                if drawn.token < 0:
+                    return Choice(None, again=True)
+                found = Drawn(drawn.token, Status.OK, drawn.logprob, drawn.rank, drawn.top)
+                return Choice(found, row.narrowed, rewind=True)
+            if drawn.status is Status.EMPTY and row.early:  # nothing else is left to say
+                slot.may_end = True
+                return Choice(None, again=True)
+            return refusal(sequence, drawn, row.narrowed) or Choice(drawn, row.narrowed)
+        except Exception as error:
+            return Choice(None, error=sampling_error(error, sequence))
+
+    def _taken(self, row: _Row, drawn: Drawn, reached: int) -> Choice:
+        constraint = row.sequence.request.constraint
+        if constraint is None:
+            return Choice(drawn)
+        state = self._automata.host_state(constraint, reached)
+        if state is None:  # the token says nothing about the state, such as one that ends the text
+            row.slot.written = False  # type: ignore[union-attr]
+        return Choice(drawn, row.narrowed, rewind=state is None, state=state)
 
 
-def _drawn(row: np.ndarray, wanted: int | None) -> Drawn:
-    token, status = int(row[0]), Status(int(row[1]))
-    if wanted is None or status is not Status.OK:
+def _reports(row: _Row) -> bool:
+    return row.sequence.params.logprobs is not None
+
+
+def _drawn(row: NDArray[np.int32], wanted: int | None) -> Drawn:
+    token, status = int(row[0]), Status(int(row[2]))
+    if wanted is None or token < 0:
         return Drawn(token, status)
-    values = np.ascontiguousarray(row).view(np.float32)
-    top = tuple((int(i), float(v)) for i, v in zip(row[4:24], values[24:44], strict=True) if i >= 0)
-    return Drawn(token, status, float(values[3]), int(row[2]), top)
+    values = np.ascontiguousarray(row[24:]).view(np.float32)
+    ids = row[4:24].tolist()
+    top = tuple((i, v) for i, v in zip(ids, values[1:].tolist(), strict=True) if i >= 0)
+    return Drawn(token, status, float(values[0]), int(row[3]), top)

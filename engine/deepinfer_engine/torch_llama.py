@@ -81,11 +81,18 @@ class TorchLlama:
         self._cosine, self._sine = (torch.from_numpy(t).to(device) for t in rotary(config, length))
 
     @torch.inference_mode()
-    def forward(self, rows: Rows) -> torch.Tensor:
-        """Logits [W, vocab_size] of the wanted rows, on the device; fills the cache."""
+    def forward(
+        self, rows: Rows, drawn: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        """Logits [W, vocab_size] of the wanted rows, on the device; fills the cache.
+
+        `drawn` has the places of ids that only the device knows, int64, and those ids.
+        """
         config = self.config
         put = [rows.ids, rows.positions, rows.slots, rows.wanted]
         ids, positions, slots, wanted = (torch.from_numpy(a).to(self.device) for a in put)
+        if drawn is not None:
+            ids[drawn[0]] = drawn[1].long()
         tables = torch.from_numpy(rows.tables).to(self.device)
         first = np.flatnonzero(np.diff(rows.sequences, prepend=-1))
         last = np.append(first[1:], len(rows.ids))

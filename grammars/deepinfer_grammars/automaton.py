@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,23 @@ class AutomatonStats:
     rows: int
     classes: int
     table_bytes: int
+
+
+class Found(NamedTuple):
+    """What became known of an automaton's transitions.
+
+    Attributes:
+        states: int64 [n], ascending.
+        edges: int32 [n, classes], their transitions by byte class: 0 dead, -1 unknown.
+        fewest: int32 [states], fewest bytes that complete the text from every state so far, 0 where
+            it is complete; entry 0, the dead state, means nothing.
+        mark: Where to go on from.
+    """
+
+    states: NDArray[np.int64]
+    edges: NDArray[np.int32]
+    fewest: NDArray[np.int32]
+    mark: int
 
 
 class TokenAutomaton:
@@ -110,6 +128,30 @@ class TokenAutomaton:
         """Whether `budget` removes tokens from the mask of `state`."""
         _, farthest = self._row_of.get(state) or self._row(state)
         return budget <= farthest and self._narrow(state, budget)[1]
+
+    def wide_mask(self, state: int) -> tuple[NDArray[np.uint32], int]:
+        """The mask without a budget, and the least budget at which `mask` is the same."""
+        row, farthest = self._row_of.get(state) or self._row(state)
+        return row.words, farthest + 1
+
+    @property
+    def byte_class(self) -> NDArray[np.uint8]:
+        """uint8 [256], the column of `Found.edges` for each byte."""
+        return self.table.class_of
+
+    @property
+    def mark(self) -> int:
+        """Grows whenever transitions become known."""
+        return len(self.table.log)
+
+    def found_since(self, mark: int) -> Found:
+        """States whose transitions became known since `mark`, 0 for all; needs no lock."""
+        table = self.table
+        # In this order: what is in the log is in the arrays that are looked at after it.
+        now = len(table.log)
+        states = np.unique(np.array(table.log[mark:now], np.int64))
+        edges = table.transitions[states]
+        return Found(states, edges, table.fewest[: len(table.nodes)], now)
 
     def advance(self, state: int, token: int) -> int:
         """The state after `token`.

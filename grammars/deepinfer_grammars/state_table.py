@@ -42,6 +42,7 @@ class StateTable:
         class_of: uint8 [256] from byte to class.
         representative: A byte of each class.
         nodes: The expression of each state; state 0 is dead.
+        log: States in the order in which transitions of theirs were found; only ever grows.
     """
 
     def __init__(self, grammar: Grammar, alphabet: int, limits: Limits) -> None:
@@ -63,6 +64,7 @@ class StateTable:
         self._row = np.zeros(classes, np.int32)
         self._expanded: set[int] = {DEAD}
         self.nodes: list[Node] = [grammar.pool.never]
+        self.log: list[int] = []
         self._state_of: dict[Node, int] = {}
 
     def __len__(self) -> int:
@@ -97,10 +99,10 @@ class StateTable:
             )
         if state >= len(self.transitions):
             self._grow()
-        self.nodes.append(node)
-        self._state_of[node] = state
         self.fewest[state] = min(distance, FAR)
         self.accepting[state] = bool(node.nullable)
+        self.nodes.append(node)  # last: readers without the lock go by the number of nodes
+        self._state_of[node] = state
         return state
 
     def _grow(self) -> None:
@@ -134,6 +136,7 @@ class StateTable:
             for column, after in pairs:
                 row[column] = after
             self.transitions[state] = row
+            self.log.append(state)
             self._expanded.add(state)
 
     def _following(self, node: Node) -> list[tuple[int | NDArray[np.intp], int]]:
@@ -208,6 +211,7 @@ class StateTable:
         usable = self._alphabet >> byte & 1
         after = self.intern(byte_step(self._grammar.pool, self.nodes[state], byte)) if usable else 0
         self.transitions[state, self._class_at[byte]] = after
+        self.log.append(state)
         return after
 
     def nearest(self, state: int) -> tuple[int, int]:

@@ -25,6 +25,21 @@ def essence(event):
     return dataclasses.replace(event, timings=None)
 
 
+class Immediate:
+    """The part of an executor whose steps are over when they are launched."""
+
+    depth = 0
+
+    def start(self):
+        pass
+
+    def collect(self, step):
+        return step
+
+    def release(self, sequence):
+        pass
+
+
 class Digits:
     """A constraint over single-byte tokens: between `low` and `high` digits, then the end."""
 

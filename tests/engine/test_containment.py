@@ -11,12 +11,12 @@ from deepinfer_engine.executor import Choice
 from deepinfer_engine.loop import TokenTable
 from deepinfer_engine.text import TextAssembler
 from deepinfer_kernels.sampling import Drawn, SamplerParams, Status
-from engine_helpers import Digits, collect, essence, mixed_requests
+from engine_helpers import Digits, Immediate, collect, essence, mixed_requests
 
 TABLE = TokenTable(tuple(bytes([byte]) for byte in range(256)), (0,))
 
 
-class Script:
+class Script(Immediate):
     """An executor that says "a" for ever; `hook` is called with the entries of every step."""
 
     def __init__(self, hook=lambda entries: None):
@@ -25,7 +25,7 @@ class Script:
     def start(self):
         self.thread = threading.current_thread()
 
-    def step(self, entries):
+    def launch(self, entries):
         self.hook(entries)
         return [Choice(Drawn(token=97, status=Status.OK)) for e in entries if e.samples]
 

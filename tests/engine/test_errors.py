@@ -34,16 +34,16 @@ class Faulty(Digits):
 def failing_step(engine, seed, error):
     """Make every step that contains the sequence with this seed raise, from its third token on."""
     executor = engine._loop._executor
-    original = executor.step
+    original = executor.launch
 
-    def step(entries):
+    def launch(entries):
         for entry in entries:
             sequence = entry.sequence
             if sequence.params.seed == seed and sequence.output_length == 2:
                 raise error
         return original(entries)
 
-    executor.step = step
+    executor.launch = launch
 
 
 def spoiled_logits(engine, seed):

@@ -9,21 +9,18 @@ from deepinfer_engine import Engine, EngineConfig, EngineError, GenerationReques
 from deepinfer_engine.executor import Choice
 from deepinfer_engine.loop import TokenTable
 from deepinfer_kernels.sampling import Drawn, SamplerParams, Status
-from engine_helpers import Digits, collect, essence, mixed_requests
+from engine_helpers import Digits, Immediate, collect, essence, mixed_requests
 
 TABLE = TokenTable(tuple(bytes([byte]) for byte in range(256)), (0,))
 
 
-class Gated:
+class Gated(Immediate):
     """Says "a" for ever; every step waits for a permit, so a test knows what has been done."""
 
     def __init__(self):
         self.permits = threading.Semaphore(0)
 
-    def start(self):
-        pass
-
-    def step(self, entries):
+    def launch(self, entries):
         assert self.permits.acquire(timeout=60)
         return [Choice(Drawn(token=97, status=Status.OK)) for e in entries if e.samples]
 

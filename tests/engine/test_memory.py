@@ -9,21 +9,18 @@ from deepinfer_engine import Engine, EngineConfig, EngineError, GenerationReques
 from deepinfer_engine.executor import Choice
 from deepinfer_engine.loop import TokenTable
 from deepinfer_kernels.sampling import Drawn, SamplerParams, Status
-from engine_helpers import collect
+from engine_helpers import Immediate, collect
 
 TABLE = TokenTable(tuple(bytes([byte]) for byte in range(256)), (0,))
 REQUEST = GenerationRequest((1, 2), SamplerParams(seed=1), max_tokens=3, ignore_eos=True)
 
 
-class Doomed:
+class Doomed(Immediate):
     """Stops the engine in its second step."""
 
     steps = 0
 
-    def start(self):
-        pass
-
-    def step(self, entries):
+    def launch(self, entries):
         self.steps += 1
         if self.steps == 2:
             raise SystemExit("the device is gone")

@@ -10,20 +10,18 @@ from deepinfer_engine.executor import Choice
 from deepinfer_engine.loop import Loop, TokenTable
 from deepinfer_engine.sequence import Sequence
 from deepinfer_kernels.sampling import Drawn, SamplerParams, Status
+from engine_helpers import Immediate
 
 TABLE = TokenTable(tuple(bytes([byte]) for byte in range(256)), (0,))
 
 
-class HashExecutor:
+class HashExecutor(Immediate):
     """Tokens from a hash of the sequence; records every plan."""
 
     def __init__(self):
         self.plans = []
 
-    def start(self):
-        pass
-
-    def step(self, entries):
+    def launch(self, entries):
         self.plans.append([(e.sequence.number, e.start, e.count, e.samples) for e in entries])
         return [self.choice(e.sequence) for e in entries if e.samples]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from deepinfer_engine import EngineConfig, EngineError, GenerationRequest
-from deepinfer_engine.torch_executor import open_torch_engine
+from deepinfer_engine.torch_engine import open_torch_engine
 from deepinfer_engine.torch_llama import TorchLlama
 from deepinfer_kernels.sampling import SamplerParams
 from engine_helpers import Digits, collect
@@ -62,7 +62,7 @@ def test_tokens_and_text_equal_the_cpu_executor(tiny, start, torch_engine):
 
 
 def test_a_device_without_room_is_a_lack_of_memory(torch_engine, tiny, monkeypatch):
-    def full(self, rows):
+    def full(self, rows, drawn=None):
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(TorchLlama, "forward", full)

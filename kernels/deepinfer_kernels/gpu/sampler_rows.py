@@ -31,6 +31,7 @@ GREEDY, MODULO31, PROCESSED_LOGPROBS = 1, 2, 4
 # What a launch compiles in, as bits of `FEATURES`.
 AUTOMATA, PENALTIES, LISTS = 1, 2, 4
 MAX_VOCABULARY = 1 << 18
+HELD = -2  # a `STATE` that draws nothing: the row is a `MISS`
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class RowParams:
     Attributes:
         table: int32 [B, 32], contiguous. Columns 0-1 and 2-3 hold position and seed (64 bits each);
             `SCALE`, `INVERSE_TEMPERATURE` and the penalties are float32 bits. `TOP_P` is Q0.24, -1
-            for off; `MIN_P` the least weight, 0 for off; `STATE` -1 for unconstrained;
+            for off; `MIN_P` the least weight, 0 for off; `STATE` -1 for unconstrained, -2 held;
             `PENALTY_SLOT` -1 for none; `LOGPROBS` -1 for none. The penalties need both tables.
         counts: int16 or int32 [slots, V], occurrences in the output.
         seen: int32 [slots, ceil(V/32)], bits of the ids in prompt or output.

@@ -34,6 +34,7 @@ BANNED_LENGTH = tl.constexpr(rows_module.BANNED_LENGTH)
 AUTOMATA = tl.constexpr(rows_module.AUTOMATA)
 PENALTIES = tl.constexpr(rows_module.PENALTIES)
 LISTS = tl.constexpr(rows_module.LISTS)
+HELD = tl.constexpr(rows_module.HELD)
 
 # What `mask_row` returns besides the index of a packed row.
 NO_MASK = tl.constexpr(-1)
@@ -62,6 +63,7 @@ def mask_row(row, state_row, state_enough, FEATURES: tl.constexpr):
         known = tl.where((usual >= 0) & (left >= enough), usual, MISSING)
         known = tl.where(matches & (narrowed >= 0), narrowed, known)
         result = tl.where(state > 0, known, tl.where(state == 0, DEAD, NO_MASK))
+        result = tl.where(state == HELD, MISSING, result)
     return result
 
 
