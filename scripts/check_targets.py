@@ -26,6 +26,7 @@ MEASURED: tuple[str, ...] = ()
 def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
     """Name, kernel, compile-time values and warps of all that is launched."""
     from deepinfer_kernels.gpu import (
+        commit,
         mask_builder,
         sampler_decide,
         sampler_finish,
@@ -42,6 +43,7 @@ def kernels() -> list[tuple[str, Any, dict[str, Any], int]]:
         ("revisit", sampler_decide.revisit, {**row, "K": 4, "W": 4, "T": 64}, 4),
         ("finish", sampler_finish.finish, {**whole, "T": 64}, 8),
         ("build", mask_builder.build, {"W": 4}, 1),
+        ("commit_row", commit.commit_row, {"COUNTED": True}, 1),
         ("kept_set", sampler_report.kept_set, whole, 8),
         ("draw_modulo31", sampler_report.draw_modulo31, whole, 8),
         ("report", sampler_report.report, {"FEATURES": 7, "P": 128, "MOST": 20, "TILES": 1}, 4),

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import torch
 from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
-from deepinfer_kernels.gpu.mask_builder import build_rows
 from numpy.typing import NDArray
 
 from .constraint import ByteConstraint, TokenConstraint
+from .device_copy import upload
+from .device_masks import PAGE, DeviceMasks, Entry
 from .errors import EngineError
 from .regions import Regions
 from .table_writes import TableWrites
@@ -28,11 +29,9 @@ from .table_writes import TableWrites
 OPAQUE = 1
 """State of all constraints without bytes: no mask of its own, no transitions."""
 
-PAGE = 64  # states that are given room at once
 _STATE_BYTES = 20
 _EDGES_SHARE, _STATES_SHARE = 0.2, 0.05
 _AUTOMATA = 1024
-_BUILT_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,62 +55,6 @@ class AutomataStats:
     rows_used: int = 0
     states: int = 0
     bytes_held: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class _Row:
-    """A mask on the device, and the states of its automaton that share it."""
-
-    index: int
-    owner: _Entry
-    states: list[int]
-    words: NDArray[np.uint32] | None = None
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    """An automaton on the device.
-
-    Attributes:
-        pages: Global id of the first state of each page.
-        edges: Offset of each page's transitions.
-        known: States whose fewest bytes are written.
-        mark: How far its transitions are written.
-        rows: Masks by state.
-        todo: States with transitions and without a mask.
-        asked: `mark` when the device was last asked for the masks of all of these.
-        queue: Those that it will be asked for next.
-    """
-
-    constraint: ByteConstraint
-    index: int
-    classes: int
-    users: int = 0
-    pages: list[int] = field(default_factory=list)
-    edges: list[int] = field(default_factory=list)
-    known: int = 0
-    mark: int = 0
-    rows: dict[int, _Row] = field(default_factory=dict)
-    todo: set[int] = field(default_factory=set)
-    asked: int = 0
-    queue: list[int] = field(default_factory=list)
-
-    def ids(self, states: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Global ids; dead stays 0, unknown -1."""
-        pages = np.array(self.pages, np.int64)
-        found = pages[np.maximum(states, 0) // PAGE] + states % PAGE
-        return np.where(states > 0, found, states).astype(np.int32)
-
-
-@dataclass(eq=False, slots=True)
-class _Build:
-    """Masks that the device is making."""
-
-    entry: _Entry
-    states: list[int]
-    slots: list[int]
-    incomplete: torch.Tensor
-    done: torch.cuda.Event | None
 
 
 class DeviceAutomata:
@@ -170,24 +113,18 @@ class DeviceAutomata:
             state_row=zeros(states) - 1,
             state_enough=zeros(states),
             rows=zeros(rows, words),
-            token_start=torch.from_numpy(start).to(device),
-            token_bytes=torch.from_numpy(np.frombuffer(b"".join(texts), np.uint8).copy()).to(
-                device
-            ),
-            eos=torch.from_numpy(np.packbits(ends, bitorder="little").view(np.int32)).to(device),
+            token_start=upload(start, device),
+            token_bytes=upload(np.frombuffer(b"".join(texts), np.uint8).copy(), device),
+            eos=upload(np.packbits(ends, bitorder="little").view(np.int32), device),
         )
-        self._device = device
-        self._slots = slots
         self._writes = TableWrites(self.tables, device)
         self._states = Regions(PAGE, states - PAGE)  # the first page holds dead and opaque
         self._edges = Regions(0, edges)
         self._indices = list(range(_AUTOMATA - 1, -1, -1))
-        self._free_rows = list(range(rows - 1, slots - 1, -1))  # the first are the slots' own
-        self._rows: OrderedDict[int, _Row] = OrderedDict()  # by index, least recently used first
-        self._by_words: dict[int, _Row] = {}
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        self._builds: list[_Build] = []
-        self._counts = dict.fromkeys(("misses", "stalls", "rows_built", "rows_uploaded"), 0)
+        self._masks = DeviceMasks(self.tables, self._writes, slots)
+        self._local: NDArray[np.int32] = np.zeros(states, np.int32)  # by global state
+        self._entries: OrderedDict[int, Entry] = OrderedDict()
+        self._misses = self._stalls = 0
 
     # -- who uses what -------------------------------------------------------------------------
 
@@ -206,16 +143,19 @@ class DeviceAutomata:
     def stats(self) -> AutomataStats:
         """Counters since the start, and what is held now."""
         return AutomataStats(
-            **self._counts,
-            rows_used=len(self._rows),
+            misses=self._misses,
+            stalls=self._stalls,
+            rows_built=self._masks.built,
+            rows_uploaded=self._masks.uploaded,
+            rows_used=len(self._masks),
             states=PAGE * sum(len(entry.pages) for entry in self._entries.values()),
             bytes_held=self.tables.nbytes,
         )
 
     def count(self, *, misses: int = 0, stalls: int = 0) -> None:
         """Add to the counters."""
-        self._counts["misses"] += misses
-        self._counts["stalls"] += stalls
+        self._misses += misses
+        self._stalls += stalls
 
     def place(self, constraint: TokenConstraint, state: int) -> int:
         """The global id of a state, which has its transitions there as far as they are known."""
@@ -225,17 +165,12 @@ class DeviceAutomata:
         self._sync(entry)
         return int(entry.ids(np.array([state]))[0])
 
-    def host_state(self, constraint: TokenConstraint, device_state: int) -> int | None:
+    def host_state(self, device_state: int) -> int | None:
         """The constraint's number of a state that the sampler reached; None if it has none."""
-        entry = self._entries.get(id(constraint))
-        if entry is None:
+        if device_state < PAGE:
             return None
-        first = device_state // PAGE * PAGE
-        state = entry.pages.index(first) * PAGE + device_state % PAGE
-        row = entry.rows.get(state)
-        if row is not None:
-            self._rows.move_to_end(row.index)
-        return state
+        self._masks.touch(device_state)
+        return int(self._local[device_state])
 
     def serve(
         self, constraint: TokenConstraint, state: int, budget: int, slot: int
@@ -259,18 +194,17 @@ class DeviceAutomata:
             self._sync(entry)
             if budget >= enough:
                 if state not in entry.rows:
-                    self._upload(entry, state, words, enough)
+                    self._masks.put(entry, state, words, enough)
                 return device_state, -1, False
         mask = constraint.mask(state, budget)
-        self._writes.put_row(slot, mask)
-        self._counts["rows_uploaded"] += 1
+        self._masks.put_own(slot, mask)
         return device_state, slot, constraint.narrowed(state, budget)
 
     # -- keeping up with the host ---------------------------------------------------------------
 
     def refresh(self) -> None:
         """Take over what was found out meanwhile, and let the device make masks of it."""
-        self._take_builds()
+        self._masks.take_builds()
         for entry in list(self._entries.values()):
             if entry.users == 0:
                 continue
@@ -279,14 +213,14 @@ class DeviceAutomata:
             # Some of them will be incomplete, and asked for again when a quarter more is known.
             if entry.todo and 4 * entry.mark > 5 * entry.asked:
                 entry.queue, entry.asked = sorted(entry.todo), entry.mark
-            if entry.queue and not self._builds:
-                self._build(entry)
+            if entry.queue and not self._masks.building:
+                self._masks.build(entry)
 
     def flush(self) -> None:
         """Enqueue all writes."""
         self._writes.flush()
 
-    def _entry(self, constraint: ByteConstraint) -> _Entry:
+    def _entry(self, constraint: ByteConstraint) -> Entry:
         entry = self._entries.get(id(constraint))
         if entry is None:
             if not self._indices and not self._evict_idle():
@@ -297,11 +231,11 @@ class DeviceAutomata:
                 )
             index = self._indices.pop()
             self._writes.put_classes(index, constraint.byte_class)
-            entry = _Entry(constraint, index, int(constraint.byte_class.max()) + 1)
+            entry = Entry(constraint, index, int(constraint.byte_class.max()) + 1)
             self._entries[id(constraint)] = entry
         return entry
 
-    def _sync(self, entry: _Entry) -> bool:
+    def _sync(self, entry: Entry) -> bool:
         """Write what is known of an automaton and was not written; whether there was anything."""
         mark = entry.constraint.mark
         if mark == entry.mark and entry.known:
@@ -322,7 +256,7 @@ class DeviceAutomata:
         entry.mark = found.mark
         return True
 
-    def _add_page(self, entry: _Entry) -> None:
+    def _add_page(self, entry: Entry) -> None:
         """Give an automaton room for more states.
 
         Raises:
@@ -347,6 +281,7 @@ class DeviceAutomata:
         entry.pages.append(states)
         entry.edges.append(edges)
         ids = np.arange(states, states + PAGE)
+        self._local[ids] = np.arange(PAGE) + PAGE * (len(entry.pages) - 1)
         self._writes.put("state_automaton", ids, np.full(PAGE, entry.index))
         self._writes.put("state_edges", ids, edges + np.arange(PAGE) * entry.classes)
         self._writes.put("state_row", ids, np.full(PAGE, -1))
@@ -358,90 +293,9 @@ class DeviceAutomata:
         if key is None:
             return False
         entry = self._entries.pop(key)
-        for row in {row.index: row for row in entry.rows.values()}.values():
-            self._forget(row)
-        self._builds = [b for b in self._builds if b.entry is not entry or self._give_up(b)]
+        self._masks.forget(entry)
         for first, edges in zip(entry.pages, entry.edges, strict=True):
             self._states.give(first, PAGE)
             self._edges.give(edges, PAGE * entry.classes)
         self._indices.append(entry.index)
         return True
-
-    # -- masks ----------------------------------------------------------------------------------
-
-    def _upload(self, entry: _Entry, state: int, words: NDArray[np.uint32], enough: int) -> None:
-        """Write the mask of a state, or share that of another state with the same one."""
-        device_state = int(entry.ids(np.array([state]))[0])
-        row = self._by_words.get(id(words))
-        if row is None or row.owner is not entry:
-            row = _Row(self._take_row(), entry, [], words)
-            self._rows[row.index] = self._by_words[id(words)] = row
-            self._writes.put_row(row.index, words)
-            self._counts["rows_uploaded"] += 1
-        self._adopt(row, state)
-        self._writes.put("state_row", np.array([device_state]), np.array([row.index]))
-        self._writes.put("state_enough", np.array([device_state]), np.array([enough]))
-
-    def _adopt(self, row: _Row, state: int) -> None:
-        row.states.append(state)
-        row.owner.rows[state] = row
-        row.owner.todo.discard(state)
-        self._rows.move_to_end(row.index)
-
-    def _take_row(self) -> int:
-        """A free row, or that of the mask not used for the longest time."""
-        if not self._free_rows:
-            self._forget(next(iter(self._rows.values())))
-        return self._free_rows.pop()
-
-    def _forget(self, row: _Row) -> None:
-        del self._rows[row.index]
-        if row.words is not None:
-            self._by_words.pop(id(row.words), None)
-        for state in row.states:
-            del row.owner.rows[state]
-        row.owner.todo.update(row.states)
-        states = row.owner.ids(np.array(row.states))
-        self._writes.put("state_row", states, np.full(len(states), -1))
-        self._free_rows.append(row.index)
-
-    def _build(self, entry: _Entry) -> None:
-        """Ask the device for masks of known states, as many as there is free room for."""
-        room = min(len(self._free_rows) - self._slots, _BUILT_AT_ONCE)
-        states = [state for state in entry.queue[: max(room, 0)] if state in entry.todo]
-        del entry.queue[: max(room, 0)]
-        if not states:
-            return
-        slots = [self._free_rows.pop() for _ in states]
-        self.flush()
-        both = np.stack([entry.ids(np.array(states)), np.array(slots, np.int32)])
-        ids, rows = torch.from_numpy(both).to(self._device, non_blocking=True)
-        incomplete = build_rows(self.tables, ids, rows)
-        done = None
-        if self._device.type == "cuda":
-            there = torch.empty(len(states), dtype=torch.int32, pin_memory=True)
-            there.copy_(incomplete, non_blocking=True)
-            incomplete, done = there, torch.cuda.Event()  # type: ignore[no-untyped-call]
-            done.record()
-        self._builds.append(_Build(entry, states, slots, incomplete, done))
-
-    def _take_builds(self) -> None:
-        """Note the masks that the device has finished."""
-        waiting = []
-        for build in self._builds:
-            if build.done is not None and not build.done.query():  # type: ignore[no-untyped-call]
-                waiting.append(build)
-                continue
-            parts = zip(build.states, build.slots, build.incomplete.tolist(), strict=True)
-            for state, slot, missing in parts:
-                if missing or state in build.entry.rows:  # the host was faster
-                    self._free_rows.append(slot)
-                    continue
-                row = self._rows[slot] = _Row(slot, build.entry, [])
-                self._adopt(row, state)
-                self._counts["rows_built"] += 1
-        self._builds = waiting
-
-    def _give_up(self, build: _Build) -> bool:
-        self._free_rows += build.slots
-        return False

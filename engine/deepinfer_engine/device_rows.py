@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from deepinfer_kernels.gpu.sampler_rows import (
 from deepinfer_kernels.sampling import SamplerParams
 from numpy.typing import NDArray
 
+from .device_copy import upload
 from .sequence import Sequence
 
 Bias = tuple[tuple[int, float], ...]
@@ -123,13 +124,13 @@ class DeviceRows:
         if self._rows:
             for slot, row in self._rows.items():
                 row[[BIAS_START, BIAS_LENGTH, BANNED_START, BANNED_LENGTH]] = starts[slot]
-            at = torch.tensor(list(self._rows), dtype=torch.int64)
-            rows = torch.from_numpy(np.stack(list(self._rows.values())))
+            at = np.array(list(self._rows), np.int64)
+            rows = np.stack(list(self._rows.values()))
             self.table[self._put(at)] = self._put(rows)
             self._rows = {}
         if fresh and starts:  # the lists of all slots have moved
             places = np.array([[slot, *places] for slot, places in starts.items()], np.int32)
-            both = self._put(torch.from_numpy(places))
+            both = self._put(places)
             self.table[both[:, 0].long(), BIAS_START : BANNED_LENGTH + 1] = both[:, 1:]
 
     def params(self, slots: torch.Tensor) -> RowParams:
@@ -165,13 +166,13 @@ class DeviceRows:
                 slot: (bias_at[bias], len(bias), banned_at[banned], len(banned))
                 for slot, (bias, banned) in self._lists.items()
             },
-            bias_ids=self._put(torch.tensor([t for t, _ in bias] or [0], dtype=torch.int32)),
-            bias_values=self._put(torch.tensor([v for _, v in bias] or [0.0])),
-            banned_ids=self._put(torch.tensor(banned or [0], dtype=torch.int32)),
+            bias_ids=self._put(np.array([t for t, _ in bias] or [0], np.int32)),
+            bias_values=self._put(np.array([v for _, v in bias] or [0], np.float32)),
+            banned_ids=self._put(np.array(banned or [0], np.int32)),
         )
 
-    def _put(self, values: torch.Tensor) -> torch.Tensor:
-        return values.to(self._device, non_blocking=True)
+    def _put(self, values: NDArray[Any]) -> torch.Tensor:
+        return upload(values, self._device)
 
     def _count(self, slot: int, sequence: Sequence) -> None:
         """Write what a sequence has seen and said into the tables for penalties."""
@@ -189,8 +190,8 @@ class DeviceRows:
         bits = np.zeros(words * 32, np.uint8)
         bits[ids] = 1
         seen = np.packbits(bits, bitorder="little").view(np.int32)
-        self._counts[slot] = self._put(torch.from_numpy(dense))
-        self._seen[slot] = self._put(torch.from_numpy(seen))
+        self._counts[slot] = self._put(dense)
+        self._seen[slot] = self._put(seen)
 
 
 T = TypeVar("T")

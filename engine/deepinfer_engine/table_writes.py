@@ -7,6 +7,8 @@ import torch
 from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
 from numpy.typing import NDArray
 
+from .device_copy import upload
+
 Integers = NDArray[np.int32] | NDArray[np.int64]
 
 
@@ -44,7 +46,7 @@ class TableWrites:
             values = np.concatenate([v for _, v in parts])
             last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
             both = np.stack([places[last], values[last]])
-            at, new = torch.from_numpy(both).to(self._device, non_blocking=True)
+            at, new = upload(both, self._device)
             getattr(self._tables, name)[at] = new.int()
         for table, new_rows in (
             (self._tables.rows, self._rows),
@@ -54,6 +56,6 @@ class TableWrites:
                 rows = np.stack(list(new_rows.values()))
                 if rows.dtype == np.uint32:
                     rows = rows.view(np.int32)
-                at = torch.tensor(list(new_rows), dtype=torch.int64).to(self._device)
-                table[at] = torch.from_numpy(rows).to(self._device, non_blocking=True)
+                at = upload(np.array(list(new_rows), np.int64), self._device)
+                table[at] = upload(rows, self._device)
         self._parts, self._rows, self._classes = {}, {}, {}

@@ -20,6 +20,7 @@ from .config import EngineConfig
 from .constraint import TokenConstraint
 from .cpu_executor import step_rows
 from .device_automata import AutomataStats, DeviceAutomata
+from .device_copy import upload
 from .device_rows import DeviceRows
 from .executor import Choice, refusal, sampling_error
 from .free_text import FreeText
@@ -145,7 +146,7 @@ class TorchExecutor:
         if not live:
             return _Step(rows, None, None)
         if len(live) < len(rows):
-            logits = logits[torch.tensor(live).to(self._model.device, non_blocking=True)]
+            logits = logits[upload(np.array(live), self._model.device)]
         out = self._draw(logits, [rows[i] for i in live])
         return _Step(rows, *self._copied(out, any(_reports(rows[i]) for i in live)))
 
@@ -162,8 +163,7 @@ class TorchExecutor:
         ]
         if not found:
             return None
-        places = torch.from_numpy(np.array(found, np.int64).T.copy())
-        at, slots = places.to(self._model.device, non_blocking=True)
+        at, slots = upload(np.array(found, np.int64).T, self._model.device)
         return at, self._rows.last[slots]
 
     def _prepared(self, sequence: Sequence) -> _Row:
@@ -216,8 +216,8 @@ class TorchExecutor:
 
     def _draw(self, logits: torch.Tensor, rows: list[_Row]) -> SampleOutput:
         params = [row.sequence.params for row in rows]
-        slots = torch.tensor([row.slot.index for row in rows if row.slot], dtype=torch.int32)
-        at = slots.to(self._model.device, non_blocking=True)
+        slots = [row.slot.index for row in rows if row.slot]
+        at = upload(np.array(slots, np.int32), self._model.device)
         plan = SamplerPlan(
             penalties=self._rows.penalised,
             lists=self._rows.listed,
@@ -282,7 +282,7 @@ class TorchExecutor:
         constraint = row.sequence.request.constraint
         if constraint is None:
             return Choice(drawn)
-        state = self._automata.host_state(constraint, reached)
+        state = self._automata.host_state(reached)
         if state is None:  # the token says nothing about the state, such as one that ends the text
             row.slot.written = False  # type: ignore[union-attr]
         return Choice(drawn, row.narrowed, rewind=state is None, state=state)

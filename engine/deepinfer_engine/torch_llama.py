@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as functional
 from deepinfer_kernels.cpu import Weight
 
+from .device_copy import upload
 from .llama import LlamaConfig, LlamaWeights, Rows, rotary
 
 
@@ -90,22 +91,18 @@ class TorchLlama:
         """
         config = self.config
         put = [rows.ids, rows.positions, rows.slots, rows.wanted]
-        ids, positions, slots, wanted = (torch.from_numpy(a).to(self.device) for a in put)
+        ids, positions, slots, wanted = (upload(a, self.device) for a in put)
         if drawn is not None:
             ids[drawn[0]] = drawn[1].long()
-        tables = torch.from_numpy(rows.tables).to(self.device)
         first = np.flatnonzero(np.diff(rows.sequences, prepend=-1))
         last = np.append(first[1:], len(rows.ids))
         single = first[last - first == 1]
         parts = [np.arange(a, b) for a, b in zip(first, last, strict=True) if b - a > 1]
-        groups = [
-            (
-                torch.from_numpy(p).to(self.device),
-                tables[rows.sequences[p if p is single else p[:1]]],
-            )
-            for p in (*parts, single)
-            if len(p)
-        ]
+        groups = []
+        for part in (*parts, single):
+            if len(part):
+                pages = rows.tables[rows.sequences[part if part is single else part[:1]]]
+                groups.append((upload(part, self.device), upload(pages, self.device)))
         width = config.heads * config.head_dim
         narrow = config.kv_heads * config.head_dim
         cosine, sine = self._cosine[positions][:, None], self._sine[positions][:, None]

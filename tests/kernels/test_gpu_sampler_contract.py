@@ -41,7 +41,7 @@ def without_fusion(call):
 
 def test_every_launch_turns_fusion_off():
     calls = [c for p in sorted(GPU_FOLDER.glob("*.py")) for c in launches(p.read_text())]
-    assert len(calls) == 8  # the kernels of `sample`, and `build`
+    assert len(calls) == 9  # the kernels of `sample`, `build` and `commit_row`
     assert all(without_fusion(call) for call in calls)
 
 
