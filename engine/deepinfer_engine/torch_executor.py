@@ -116,7 +116,7 @@ class TorchExecutor:
         return self._automata.stats()
 
     def release(self, sequence: Sequence) -> None:
-        """Free the row of a sequence that has ended."""
+        """Free the row of a sequence that has ended, or that can be written again."""
         slot = self._slots.pop(sequence, None)
         if slot is not None:
             if slot.constraint is not None:
@@ -171,13 +171,23 @@ class TorchExecutor:
         slot = None
         try:
             slot = self._slots.get(sequence) or self._open(sequence)
+            if slot is None:
+                again = Choice(None, again=True)
+                return _Row(sequence, None, sequence.epoch, False, False, again)
             narrowed = self._write(sequence, slot)
         except Exception as error:
             failed = Choice(None, error=sampling_error(error, sequence))
             return _Row(sequence, slot, sequence.epoch, False, False, failed)
         return _Row(sequence, slot, sequence.epoch, narrowed, slot.early, None)
 
-    def _open(self, sequence: Sequence) -> _Slot:
+    def _open(self, sequence: Sequence) -> _Slot | None:
+        """A row for a sequence; None if it has to wait for one that is drawing its last token."""
+        if not self._free:  # preempted sequences keep theirs as long as nobody needs it
+            idle = (s for s in self._slots if s.admitted is None and not s.drawing)
+            preempted = next(idle, None)
+            if preempted is None:
+                return None
+            self.release(preempted)
         constraint = sequence.request.constraint
         listed = not self._controls.issubset(sequence.params.banned)
         if constraint is None and not listed:

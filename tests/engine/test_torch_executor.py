@@ -91,3 +91,25 @@ def test_a_constraint_that_fails_at_the_end_stays_with_its_request(torch_engine,
 def test_a_missing_device_is_refused(tiny):
     with pytest.raises(EngineError, match="no device 'cuda'"):
         open_torch_engine(tiny, EngineConfig(), num_blocks=4)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="bfloat16 weights differ from the float32 of the CPU")
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_preempted_sequences_give_up_their_rows(tiny, start, slots):
+    config = EngineConfig(max_slots=slots, block_tokens=4, watermark=0, preempt_boost=9)
+    prompt = tuple(tiny.tokenizer.encode("the name and age"))[:5]
+    waiting = [
+        GenerationRequest(
+            prompt_ids=prompt,
+            sampling=SamplerParams(seed=i, repetition_penalty=1.1 if i == 2 else 1.0),
+            max_tokens=9,
+            priority=i % 2,
+            constraint=Digits(tiny, 2, 9) if i == 1 else None,
+        )
+        for i in range(5)
+    ]
+    engine = open_torch_engine(tiny, config, num_blocks=5, device=DEVICE)
+    got = ends(engine, waiting)
+    assert slots == 1 or engine.stats().preemptions
+    engine.close()
+    assert got == ends(start(), waiting)
