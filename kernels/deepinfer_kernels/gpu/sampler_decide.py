@@ -287,7 +287,8 @@ def revisit(
             within = ranked_within(x, ids, float_field(notes, BOUND_X), tl.load(notes + BOUND_ID))
             x = tl.where(within, x, NEGATIVE_INFINITY)
             slots = part * W + tl.arange(0, W)
-            best = granule_bounds(x, blocks, scale, noise_address(row))
+            low, high, sample, key_low, key_high = noise_address(row)
+            best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
             tl.store(upper + index * granules + slots, best, mask=slots < granules)
         # What all threads stored must be seen by the program that counts the last tile.
         tl.debug_barrier()

@@ -59,9 +59,10 @@ RECORD = tl.constexpr(16)
 
 
 @triton.jit
-def granule_bounds(x, blocks, scale, address):
+def granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high):
     """Upper bounds of score / 2**22, best of each granule: float32 [W]."""
-    bound = score_bound(x * scale, tile_noise(address, blocks))
+    noise = tile_noise(low, high, sample, key_low, key_high, blocks)
+    bound = score_bound(x * scale, noise)
     return tl.max(tl.max(tl.max(bound, axis=3), axis=0), axis=1) + NOISE_OFFSET
 
 
@@ -91,7 +92,7 @@ def scan(
     cut = tl.load(row + TOP_P) >= 0
     noisy = (tl.load(row + FLAGS) & GREEDY) == 0
     scale = float_field(row, SCALE)
-    address = noise_address(row)
+    low, high, sample, key_low, key_high = noise_address(row)
     wrong = tl.zeros((K, W, 32), tl.int32)
     if mask >= NO_MASK:
         for step in range(steps):
@@ -122,7 +123,8 @@ def scan(
                 )
                 tl.store(mass + slots, tl.sum(near, axis=1), mask=inside)
             if noisy:
-                tl.store(upper + slots, granule_bounds(x, blocks, scale, address), mask=inside)
+                best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
+                tl.store(upper + slots, best, mask=inside)
     tl.store(bad + index * granules + part, tl.max(tl.reshape(wrong, (K * W * 32,)), axis=0))
 
 

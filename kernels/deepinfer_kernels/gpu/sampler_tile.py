@@ -192,9 +192,8 @@ def noise_address(row):
 
 
 @triton.jit
-def tile_noise(address, blocks):
-    """The noise words uint32 [K, W, 32, 4] of a tile."""
-    low, high, sample, key_low, key_high = address
+def tile_noise(low, high, sample, key_low, key_high, blocks):
+    """The noise words uint32 [K, W, 32, 4] of a tile; tuples are no arguments in Triton 3.2."""
     zero = tl.zeros_like(blocks).to(tl.uint32)
     w0, w1, w2, w3 = philox(
         low + zero, high + zero, blocks.to(tl.uint32), sample + zero, key_low, key_high

@@ -59,7 +59,9 @@ def score_granule(x, blocks, row, bound_x, bound_id, log2_table):
     scale = float_field(row, SCALE)
     flat: tl.constexpr = (x.shape[0] * x.shape[1] * 128,)
     ids = tile_ids(blocks)
-    score = scaled_score(x * scale) + gumbel_q22(tile_noise(noise_address(row), blocks), log2_table)
+    low, high, sample, key_low, key_high = noise_address(row)
+    noise = tile_noise(low, high, sample, key_low, key_high, blocks)
+    score = scaled_score(x * scale) + gumbel_q22(noise, log2_table)
     score = tl.where(ranked_within(x, ids, bound_x, bound_id), score, LOWEST_SCORE)
     best = tl.max(tl.reshape(score, flat), axis=0)
     token = tl.min(tl.reshape(tl.where(score == best, ids, NO_ID), flat), axis=0)
@@ -156,17 +158,16 @@ def search_row(
 ):  # fmt: skip
     """Bounds of what lies within (bound_x, bound_id), by one program; see `search`."""
     count = listed_granules(visit, largest, granules, bound_x, G)
+    scale = float_field(row, SCALE)
+    low, high, sample, key_low, key_high = noise_address(row)
     for start in range(0, count, W):
         x, ids, blocks, granule = listed_tile(
             start, count, visit, logits, row, mask, vocab_size,
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES, GRANULE, W,
         )  # fmt: skip
         x = tl.where(ranked_within(x, ids, bound_x, bound_id), x, NEGATIVE_INFINITY)
-        tl.store(
-            upper + granule,
-            granule_bounds(x, blocks, float_field(row, SCALE), noise_address(row)),
-            mask=granule < granules,
-        )
+        best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
+        tl.store(upper + granule, best, mask=granule < granules)
     tl.debug_barrier()
 
 
