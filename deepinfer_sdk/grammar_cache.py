@@ -124,8 +124,10 @@ def _compile(spec: SchemaSpec) -> Grammar:
 def _compile_json(spec: SchemaSpec) -> Grammar:
     source: Any = spec.source
     chosen = spec.json_options
-    if chosen is None:  # a type: closed, and whole numbers are written as such
-        return compile_json_schema(source, extra_properties=False, plain_integers=True)
+    if chosen is None:  # a type: closed, whole numbers written as such, read by Pydantic
+        return compile_json_schema(
+            source, extra_properties=False, plain_integers=True, decimal_multiples=True
+        )
     options: dict[str, Any] = chosen.model_dump(exclude={"on_unsupported"})
     if chosen.on_unsupported == "validate":
         return compile_relaxed(source, **options)[0]

@@ -10,8 +10,7 @@ from .errors import SchemaNotSupported
 from .formats import KNOWN_FORMATS
 from .json_disjoint import apart
 from .json_facts import TYPES, Claim, Contains, Facts, Items, Members, Text, Witness, within
-from .json_keywords import bounds_of, contains_of, exact, items_of, types_of
-from .json_numbers import Bounds
+from .json_keywords import bounds_of, contains_of, items_of, multiple_of, types_of
 from .json_steps import Maker, Option, Pending, Step, absent, present
 
 
@@ -100,14 +99,12 @@ def _meaning(value: list[Any] | dict[str, Any]) -> dict[str, Any]:
 def _numbers(make: Maker, schema: dict[str, Any]) -> Iterator[Option]:
     bounds = bounds_of(schema, make.place)
     if bounds.low is not None:
-        below = Bounds(high=bounds.low, high_open=not bounds.low_open)
-        yield [_only("integer", "fraction", bounds=below)]
+        yield [_only("integer", "fraction", bounds=bounds.before())]
     if bounds.high is not None:
-        over = Bounds(low=bounds.high, low_open=not bounds.high_open)
-        yield [_only("integer", "fraction", bounds=over)]
+        beyond = bounds.mirrored().before().mirrored()
+        yield [_only("integer", "fraction", bounds=beyond)]
     if "multipleOf" in schema:
-        unit = exact(schema["multipleOf"], make.place)
-        failing = (unit, False, f"{make.place.pointer}/multipleOf")
+        failing = multiple_of(schema, make.place, holds=False)
         yield [_only("integer", "fraction", multiples=failing)]
 
 

@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from .bounds import Bounds
 from .errors import GrammarError
 from .json_facts import TYPES, spelling, type_of
 from .json_keywords import bounds_of, listed_values, types_of
-from .json_numbers import Bounds
 from .json_refs import Document, Place
 
 _DEEPEST = 4

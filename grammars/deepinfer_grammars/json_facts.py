@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from .json_numbers import Bounds
+from .bounds import Bounds
 from .json_refs import Place
 
 TYPES = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
@@ -58,6 +58,23 @@ class Text:
     keyword: Literal["pattern", "format"]
     value: str
     holds: bool
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Multiple:
+    """A `multipleOf` that must hold, or must not.
+
+    Attributes:
+        unit: The number.
+        holds: Whether it must hold.
+        divided: Whether validators look at a quotient of doubles; else at an exact remainder.
+        pointer: Where it stands.
+    """
+
+    unit: Fraction
+    holds: bool
+    divided: bool
     pointer: str
 
 
@@ -125,7 +142,7 @@ class Facts:
     values: tuple[Any, ...] | None = None
     excluded: tuple[Any, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
-    multiples: tuple[tuple[Fraction, bool, str], ...] = ()
+    multiples: tuple[Multiple, ...] = ()
     length: tuple[int, int] = (0, -1)
     texts: tuple[Text, ...] = ()
     size: tuple[int, int] = (0, -1)

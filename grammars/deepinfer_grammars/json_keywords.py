@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from .bounds import Bounds, number_value
+from .digit_strings import INT_DIGITS
 from .errors import InvalidConstraint
 from .json_facts import (
     TYPES,
@@ -14,12 +16,12 @@ from .json_facts import (
     Facts,
     Items,
     Members,
+    Multiple,
     Scopes,
     Text,
     Unevaluated,
     within,
 )
-from .json_numbers import Bounds, number_value
 from .json_refs import Place
 
 _MEMBER_KEYWORDS = (
@@ -53,8 +55,7 @@ def assert_values(
         facts.types &= types_of(schema["type"])
     facts.bounds = facts.bounds.narrow(bounds_of(schema, place))
     if "multipleOf" in schema:
-        unit = exact(schema["multipleOf"], place)
-        facts.multiples += ((unit, True, f"{place.pointer}/multipleOf"),)
+        facts.multiples += (multiple_of(schema, place),)
     facts.length = within(facts.length, *_span(schema, "minLength", "maxLength"))
     facts.size = within(facts.size, *_span(schema, "minItems", "maxItems"))
     span = _span(schema, "minProperties", "maxProperties")
@@ -105,7 +106,20 @@ def exact(value: float | int, place: Place) -> Fraction:
     """A JSON number as the decimal it was written as."""
     if value in (float("inf"), float("-inf")) or value != value:
         raise InvalidConstraint(f"{value} is not a JSON number", pointer=place.pointer)
+    if abs(value) >= 10**INT_DIGITS:
+        raise InvalidConstraint(
+            f"a number has more than {INT_DIGITS} digits",
+            hint="Leave it out",
+            pointer=place.pointer,
+        )
     return number_value(value)
+
+
+def multiple_of(schema: dict[str, Any], place: Place, *, holds: bool = True) -> Multiple:
+    """What `multipleOf` says, or its negation."""
+    number = schema["multipleOf"]
+    divided = isinstance(number, float)
+    return Multiple(exact(number, place), holds, divided, f"{place.pointer}/multipleOf")
 
 
 def bounds_of(schema: dict[str, Any], place: Place) -> Bounds:
@@ -119,12 +133,9 @@ def bounds_of(schema: dict[str, Any], place: Place) -> Bounds:
         if strict is not None and not isinstance(strict, bool):
             ends.append((strict, True))
         for end, is_open in ends:
-            limit = exact(end, place)
-            bounds = bounds.narrow(
-                Bounds(low=limit, low_open=is_open)
-                if keyword == "minimum"
-                else Bounds(high=limit, high_open=is_open)
-            )
+            exact(end, place)
+            side = Bounds.above if keyword == "minimum" else Bounds.below
+            bounds = bounds.narrow(side(end, is_open=is_open))
     return bounds
 
 

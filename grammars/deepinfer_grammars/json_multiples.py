@@ -1,7 +1,8 @@
-"""`multipleOf`: decimal texts whose value is, or is not, a multiple of a number.
+"""`multipleOf`: texts whose value is, or is not, a multiple of a number.
 
 A text is read digit by digit, keeping the remainder of what it would be as a whole number of the
-smallest decimal unit. States are made as they are reached.
+smallest decimal unit. States are made as they are reached. Where validators divide doubles, only
+texts are let in of which they find the same as exact arithmetic.
 """
 
 from __future__ import annotations
@@ -10,34 +11,84 @@ from collections import deque
 from fractions import Fraction
 from functools import cached_property
 
+from .bounds import Bounds
+from .digit_strings import digit_run, naturals
 from .errors import SchemaNotSupported
 from .expr import Pool
+from .json_doubles import EXACT_WHOLE
+from .json_facts import Multiple
+from .json_numbers import broken_number, small_number, whole_or_pointed
+from .json_quotients import quotient_node
 from .node import Node
 
 _MOST_STATES = 20_000
+_MOST_DIGITS = 15  # a decimal with more may be read as one that is a multiple
 _WHOLE = -1
 
 
-def multiple_node(pool: Pool, unit: Fraction, *, holds: bool, pointer: str) -> Node:
-    """Texts ``-?digits[.digits]`` with a value that is a multiple of `unit`, or is not.
+def multiple_node(pool: Pool, multiple: Multiple, bounds: Bounds, *, decimal: bool = False) -> Node:
+    """Numbers, mostly inside `bounds`, that satisfy a `multipleOf` or its negation.
 
-    Leading zeros are let in; intersect with the numbers that are wanted.
+    Leading zeros may be let in; intersect with the numbers that are wanted.
+
+    Args:
+        pool: Where to build.
+        multiple: The rule.
+        bounds: Where to look for multiples.
+        decimal: Whether validators are known to compare decimals, however they read them.
 
     Raises:
         SchemaNotSupported: Too many remainders to tell apart.
     """
-    places = 0
-    while (unit * 10**places).denominator != 1:
-        places += 1
+    unit, places = multiple.unit, _places(multiple.unit)
     modulus = int(unit * 10**places)
-    if modulus * (places + 2) > _MOST_STATES:
+    if modulus * (places + 2) > _MOST_STATES or places > _MOST_DIGITS:
         raise SchemaNotSupported(
             f"multipleOf {float(unit):g} needs {modulus} remainders to be told apart",
             hint="Use a rounder number, or an enum of the allowed numbers",
-            pointer=pointer,
+            pointer=multiple.pointer,
         )
-    remainders = _Remainders(pool, modulus, places, holds=holds)
-    return pool.seq(pool.optional(pool.literal("-")), remainders.node(_WHOLE, 0))
+    divided = multiple.divided and not decimal
+    if divided and multiple.holds and Fraction(float(unit)) != unit:
+        return quotient_node(pool, unit, bounds)
+    remainders = _Remainders(pool, modulus, places, holds=multiple.holds)
+    node = pool.seq(pool.optional(pool.literal("-")), remainders.node(_WHOLE, 0))
+    if decimal:
+        return node
+    if not divided:
+        node = pool.all_of((node, whole_or_pointed(pool, EXACT_WHOLE)))
+        return node if multiple.holds else pool.alt((node, broken_number(pool)))
+    if multiple.holds:  # multiples of a double, up to where they are doubles themselves
+        return pool.all_of((node, _up_to(pool, int(min(unit, Fraction(1)) * EXACT_WHOLE) - 1)))
+    return pool.alt((pool.all_of((node, _short(pool, places))), small_number(pool, unit / 2)))
+
+
+def _places(unit: Fraction) -> int:
+    """Digits behind the point of a decimal."""
+    places = 0
+    while (unit * 10**places).denominator != 1:
+        places += 1
+    return places
+
+
+def _up_to(pool: Pool, most: int) -> Node:
+    """Plain decimals with a whole part up to `most`."""
+    fraction = pool.optional(pool.seq(pool.literal("."), digit_run(pool, 1, -1)))
+    return pool.seq(pool.optional(pool.literal("-")), naturals(pool, 0, most), fraction)
+
+
+def _short(pool: Pool, places: int) -> Node:
+    """Plain decimals in which validators see no multiple of a unit with `places` decimals.
+
+    Neither has more than 15 digits in the same unit, so rounding cannot bridge what lies between.
+    """
+    parts = []
+    for length in range(1, _MOST_DIGITS - places + 1):
+        low = 10 ** (length - 1) if length > 1 else 0
+        rest = digit_run(pool, 1, _MOST_DIGITS - length)
+        fraction = pool.optional(pool.seq(pool.literal("."), rest))
+        parts.append(pool.seq(naturals(pool, low, 10**length - 1), fraction))
+    return pool.seq(pool.optional(pool.literal("-")), pool.alt(parts))
 
 
 class _Remainders:

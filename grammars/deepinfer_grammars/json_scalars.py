@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
+from .bounds import Bounds
 from .errors import GrammarError, SchemaNotSupported
 from .expr import Pool
 from .formats import format_node, not_format_node
 from .json_facts import Facts, Text
 from .json_multiples import multiple_node
-from .json_numbers import (
-    broken_decimal,
-    integer_node,
-    loose_integer_node,
-    number_node,
-    number_value,
-    plain_decimal,
-    value_node,
-)
+from .json_numbers import broken_number, integer_node, loose_integer_node, number_node
 from .json_text import any_json_char, json_chars, quoted, string_literal
 from .node import Kind, Node
 from .regex import regex_node
 from .utf8 import ANY_CHAR
 
 
-def numeric_node(pool: Pool, facts: Facts, *, loose: bool) -> Node:
+def numeric_node(pool: Pool, facts: Facts, *, loose: bool, decimal: bool) -> Node:
     """Numbers that satisfy all numeric facts.
 
     Args:
         pool: Where to build.
         facts: What is known; integers, other numbers or both are among its types.
         loose: Whether a whole number may be spelled ``1.0``, ``-0`` or ``1e+20`` too.
+        decimal: Whether multiples are those of decimals, also where doubles do not divide.
     """
-    if facts.bounds.empty:
+    spans = _spans(facts)
+    if not spans:
         return pool.never
-    excluded = [v for v in facts.excluded if type(v) in (int, float)]
     if "fraction" not in facts.types:
         whole = loose_integer_node if loose else integer_node
-        parts = [whole(pool, facts.bounds)]
+        parts = [pool.alt([whole(pool, span) for span in spans])]
     else:
-        parts = [number_node(pool, facts.bounds)]
+        parts = [pool.alt([number_node(pool, span) for span in spans])]
         if "integer" not in facts.types:
-            parts.append(broken_decimal(pool))
-    for unit, holds, pointer in facts.multiples:
-        parts.append(multiple_node(pool, unit, holds=holds, pointer=pointer))
-    parts += [pool.complement(value_node(pool, number_value(value))) for value in excluded]
-    if len(parts) > 1:
-        parts.append(plain_decimal(pool))
+            parts.append(broken_number(pool))
+    parts += [
+        multiple_node(pool, multiple, facts.bounds, decimal=decimal) for multiple in facts.multiples
+    ]
     return pool.all_of(parts)
+
+
+def _spans(facts: Facts) -> list[Bounds]:
+    """The intervals of numbers between the excluded ones."""
+    spans = [facts.bounds]
+    numbers = {value for value in facts.excluded if type(value) in (int, float)}
+    for number in sorted(numbers):
+        last = spans.pop()
+        spans.append(last.narrow(Bounds.below(number, is_open=True)))
+        spans.append(last.narrow(Bounds.above(number, is_open=True)))
+    return [span for span in spans if not span.empty]
 
 
 def string_node(pool: Pool, facts: Facts, *, strict: bool) -> Node:

@@ -55,6 +55,7 @@ class SchemaOptions:
         formats: How `format` is read.
         shuffled: Whether properties may come in any order.
         loose: Whether numbers may be spelled with more zeros than needed (``1.0`` for 1).
+        decimal: Whether multiples are those of decimals, also where doubles do not divide.
     """
 
     layout: Layout
@@ -62,6 +63,7 @@ class SchemaOptions:
     formats: Formats
     shuffled: bool
     loose: bool
+    decimal: bool
 
 
 def compile_json_schema(
@@ -73,6 +75,7 @@ def compile_json_schema(
     formats: Formats = "strict",
     property_order: PropertyOrder = "schema",
     plain_integers: bool = False,
+    decimal_multiples: bool = False,
     documents: Mapping[str, Any] | None = None,
 ) -> Grammar:
     """Compile a JSON Schema (drafts 4 to 2020-12) into a grammar of JSON texts.
@@ -90,6 +93,8 @@ def compile_json_schema(
         property_order: ``"schema"`` writes properties in the schema's order and further ones after
             them; ``"any"`` takes them in any order.
         plain_integers: Write whole numbers as digits only, never as ``1.0``.
+        decimal_multiples: Take every decimal multiple for `multipleOf`, as Pydantic does; without
+            it only those whose quotient is whole in doubles too, as other validators see it.
         documents: Schemas that references may lead to, by URI.
 
     Raises:
@@ -104,6 +109,7 @@ def compile_json_schema(
         formats=formats,
         shuffled=property_order == "any",
         loose=not plain_integers,
+        decimal=decimal_multiples,
     )
 
     def build(pool: Pool) -> Node:
@@ -275,7 +281,7 @@ class SchemaCompiler:
             words = [("true", True), ("false", False)]
             parts.append(pool.words([word for word, value in words if value not in shut]))
         if types & {"integer", "fraction"}:
-            parts.append(numeric_node(pool, facts, loose=self._loose))
+            parts.append(numeric_node(pool, facts, loose=self._loose, decimal=self.options.decimal))
         if "string" in types:
             parts.append(string_node(pool, facts, strict=self._strict))
         if "array" in types:

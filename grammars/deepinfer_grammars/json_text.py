@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from .expr import Pool
 from .json_members import MemberTable
-from .json_numbers import number_value, value_node
+from .json_numbers import value_node
 from .node import Node
 from .utf8 import ANY_CHAR, char_set, intersect, invert
 
@@ -153,7 +153,7 @@ class Layout:
                 return self.enclose(pool, "[", content, "]", empty=not items)
             exact = pool.literal(_dumps(value))
             if loose and type(value) in (int, float):
-                return pool.alt((exact, value_node(pool, number_value(value))))
+                return pool.alt((exact, value_node(pool, value)))
             return exact
 
         words = [_dumps(v) for v in values if not isinstance(v, (dict, list))]
