@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+_BEYOND = 2**1024  # no double is as large
+
 
 def number_value(value: float | int) -> Fraction:
     """A JSON number as the decimal it was written as."""
     return Fraction(value) if isinstance(value, int) else Fraction(Decimal(json.dumps(value)))
+
+
+def places_of(value: Fraction) -> int:
+    """Digits behind the point of a number with a finite decimal expansion."""
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +82,14 @@ class Bounds:
     def read_inside(self) -> Bounds | None:
         """The decimals inside that are also read as doubles inside; None if there are none.
 
-        The ends are shortest spellings of doubles; an open end at 0 stays open.
+        The ends are shortest spellings of doubles, or None where no double is beyond; an open end
+        at 0 stays open.
         """
         if self.least > self.most or math.inf in (self.least, -self.most):
             return None
-        found = Bounds(self.low, self.high, self.low_open, self.high_open)
+        low = None if self.low is not None and self.low < -_BEYOND else self.low
+        high = None if self.high is not None and self.high > _BEYOND else self.high
+        found = Bounds(low, high, self.low_open, self.high_open)
         found = found.narrow(Bounds(self._first_read()))
         found = found.narrow(Bounds(self.mirrored()._first_read()).mirrored())
         return None if found.empty else found

@@ -30,16 +30,17 @@ def finish_rules(pool: Pool, root: Node) -> None:
     """
     reachable = reachable_nodes(pool, root)
     pending = [node for node in pool.nodes if node.nullable is None and node.id in reachable]
-    # Least fixpoint: start from "no rule is nullable" and raise until nothing changes.
+    # Least fixpoint: start from "no rule is nullable"; what changes is passed on to its users.
+    users: dict[Node, list[Node]] = {}
     for node in pending:
         node.nullable = False
-    changed = True
-    while changed:
-        changed = False
-        for node in pending:
-            if not node.nullable and _nullable(pool, node):
-                node.nullable = True
-                changed = True
+        for child in _children(pool, node):
+            users.setdefault(child, []).append(node)
+    while pending:
+        node = pending.pop()
+        if not node.nullable and _nullable(pool, node):
+            node.nullable = True
+            pending += users.get(node, ())
     groups = _left_recursive(pool, root)
     if groups:
         remove_left_recursion(pool, groups, root)
@@ -135,12 +136,14 @@ def _left_recursive(pool: Pool, root: Node) -> list[list[int]]:
     number: dict[int, int] = {}
     lowest: dict[int, int] = {}
     open_rules: list[int] = []
+    place: dict[int, int] = {}  # of a rule in open_rules
     groups: list[list[int]] = []
     for first in rules:
         if first in number:
             continue
         path = [(first, iter(edges[first]))]
         number[first] = lowest[first] = len(number)
+        place[first] = len(open_rules)
         open_rules.append(first)
         while path:
             rule, rest = path[-1]
@@ -151,16 +154,19 @@ def _left_recursive(pool: Pool, root: Node) -> list[list[int]]:
                     above = path[-1][0]
                     lowest[above] = min(lowest[above], lowest[rule])
                 if lowest[rule] == number[rule]:
-                    at = open_rules.index(rule)
+                    at = place.pop(rule)
                     group = open_rules[at:]
                     del open_rules[at:]
+                    for done in group:
+                        place.pop(done, None)
                     if len(group) > 1 or rule in edges[rule]:
                         groups.append(group)
             elif child not in number:
                 number[child] = lowest[child] = len(number)
+                place[child] = len(open_rules)
                 open_rules.append(child)
                 path.append((child, iter(edges[child])))
-            elif child in open_rules:
+            elif child in place:
                 lowest[rule] = min(lowest[rule], number[child])
     return groups
 

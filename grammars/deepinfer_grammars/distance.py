@@ -17,6 +17,7 @@ from .expr import Pool
 from .node import ALL_BYTES, Kind, Node
 
 UNREACHABLE = 1 << 40
+_FEW_PARTS = 8  # of an intersection that is searched for the very shortest match
 
 
 class Distance:
@@ -185,13 +186,60 @@ class Distance:
         if kind in (Kind.AND, Kind.NOT) and not node.nullable:
             if values and max(values) >= UNREACHABLE:
                 return UNREACHABLE
+            if len(node.parts) > _FEW_PARTS:
+                return self._descend(node)
             return self._search(node, self._composed)
         return 0
+
+    def _descend(self, start: Node) -> int:
+        """A short match of an intersection of many parts, straight down the sum of their distances.
+
+        The states between such parts are as many as their subsets, too many for a search. The
+        next step depends on the expression only, so that every step brings the end one nearer,
+        whoever asked first. Where no step is nearer, the search decides.
+        """
+        path = [start]
+        while True:
+            node = path[-1]
+            nearest: tuple[int, int, Node] | None = None
+            for mask, target in moves(self._pool, node):
+                usable = mask & self._alphabet
+                if usable:
+                    first = (usable & -usable).bit_length()
+                    step = (self._sum(target), first, target)
+                    nearest = step if nearest is None else min(nearest, step, key=_by_distance)
+            if nearest is None or nearest[0] >= self._sum(node):
+                value = self._search(node, self._composed)
+                break
+            node = nearest[2]
+            many = node.kind is Kind.AND and len(node.parts) > _FEW_PARTS
+            if node in self._composed or not (many or _begins_with_byte(node)):
+                value = self._compose(node) + 1
+                break
+            if node.nullable:
+                value = 1
+                break
+            path.append(node)
+        for node in reversed(path):
+            self._composed[node] = value
+            value += 1
+        return value - 1
+
+    def _sum(self, node: Node) -> int:
+        """An estimate: the sum over the parts of an intersection."""
+        total = 0
+        while _begins_with_byte(node):
+            total += 1
+            node = node.tail
+        if node.nullable:
+            return total
+        parts = node.parts if node.kind is Kind.AND else (node,)
+        return min(total + sum(self._compose(part) for part in parts), UNREACHABLE)
 
     def _bound(self, node: Node) -> int:
         """A cheap lower bound for the search."""
         total = 0
-        while node.kind is Kind.SEQ and node.head.kind is Kind.BYTES:
+        while _begins_with_byte(node):
             total += 1
             node = node.tail
         known = self._composed.get(node)
@@ -251,6 +299,14 @@ class Distance:
         for node in closed:
             known[node] = UNREACHABLE
         return UNREACHABLE
+
+
+def _begins_with_byte(node: Node) -> bool:
+    return node.kind is Kind.SEQ and node.head.kind is Kind.BYTES
+
+
+def _by_distance(step: tuple[int, int, Node]) -> tuple[int, int]:
+    return step[:2]
 
 
 def _operands(node: Node) -> tuple[Node, ...]:

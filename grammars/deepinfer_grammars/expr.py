@@ -22,11 +22,13 @@ class Pool:
 
     Attributes:
         memo: What front ends have built already, by keys of their own.
+        size: Expressions so far; one of many parts counts as many, as it takes as long to make.
     """
 
     def __init__(self) -> None:
         self.budget = Budget(current_limits())
         self.nodes: list[Node] = []
+        self.size = 0
         self.memo: dict[tuple[object, ...], Node] = {}
         self._interned: dict[tuple[object, ...], Node] = {}
         self.rule_names: list[str] = []
@@ -40,10 +42,10 @@ class Pool:
         self.anything.nullable = True
 
     def _make(self, key: tuple[object, ...], kind: Kind) -> Node:
-        count = len(self.nodes)
-        if count >= self.budget.check_at:
-            self.budget.check(count)
-        node = Node(count, kind)
+        if self.size >= self.budget.check_at:
+            self.budget.check(self.size)
+        node = Node(len(self.nodes), kind)
+        self.size += max(1, len(key) - 3)
         self.nodes.append(node)
         self._interned[key] = node
         return node
@@ -52,6 +54,7 @@ class Pool:
         """Take the nodes of another pool as they are; the first four are every pool's own."""
         self._interned = interned
         self.nodes = list(interned.values())
+        self.size = sum(max(1, len(key) - 3) for key in interned)
         self.never, self.epsilon, self.tail_mark, self.anything = self.nodes[:4]
 
     # -- leaves -------------------------------------------------------------------------------

@@ -11,14 +11,13 @@ from collections import deque
 from fractions import Fraction
 from functools import cached_property
 
-from .bounds import Bounds
+from .bounds import places_of
 from .digit_strings import digit_run, naturals
 from .errors import SchemaNotSupported
 from .expr import Pool
 from .json_doubles import EXACT_WHOLE
 from .json_facts import Multiple
 from .json_numbers import broken_number, small_number, whole_or_pointed
-from .json_quotients import quotient_node
 from .node import Node
 
 _MOST_STATES = 20_000
@@ -26,55 +25,55 @@ _MOST_DIGITS = 15  # a decimal with more may be read as one that is a multiple
 _WHOLE = -1
 
 
-def multiple_node(pool: Pool, multiple: Multiple, bounds: Bounds, *, decimal: bool = False) -> Node:
-    """Numbers, mostly inside `bounds`, that satisfy a `multipleOf` or its negation.
-
-    Leading zeros may be let in; intersect with the numbers that are wanted.
-
-    Args:
-        pool: Where to build.
-        multiple: The rule.
-        bounds: Where to look for multiples.
-        decimal: Whether validators are known to compare decimals, however they read them.
+def check_multiple(multiple: Multiple) -> None:
+    """Refuse a `multipleOf` of too many digits.
 
     Raises:
         SchemaNotSupported: Too many remainders to tell apart.
     """
-    unit, places = multiple.unit, _places(multiple.unit)
-    modulus = int(unit * 10**places)
+    places = places_of(multiple.unit)
+    modulus = int(multiple.unit * 10**places)
     if modulus * (places + 2) > _MOST_STATES or places > _MOST_DIGITS:
         raise SchemaNotSupported(
-            f"multipleOf {float(unit):g} needs {modulus} remainders to be told apart",
+            f"multipleOf {float(multiple.unit):g} needs {modulus} remainders to be told apart",
             hint="Use a rounder number, or an enum of the allowed numbers",
             pointer=multiple.pointer,
         )
-    divided = multiple.divided and not decimal
-    if divided and multiple.holds and Fraction(float(unit)) != unit:
-        return quotient_node(pool, unit, bounds)
-    remainders = _Remainders(pool, modulus, places, holds=multiple.holds)
-    node = pool.seq(pool.optional(pool.literal("-")), remainders.node(_WHOLE, 0))
-    if decimal:
-        return node
-    if not divided:
+
+
+def multiple_node(pool: Pool, multiple: Multiple) -> Node:
+    """Numbers that satisfy a `multipleOf` or its negation, both ways.
+
+    Leading zeros may be let in; intersect with the numbers that are wanted.
+    """
+    node, unit = decimal_multiple_node(pool, multiple), multiple.unit
+    if not multiple.divided:
         node = pool.all_of((node, whole_or_pointed(pool, EXACT_WHOLE)))
         return node if multiple.holds else pool.alt((node, broken_number(pool)))
     if multiple.holds:  # multiples of a double, up to where they are doubles themselves
         return pool.all_of((node, _up_to(pool, int(min(unit, Fraction(1)) * EXACT_WHOLE) - 1)))
-    return pool.alt((pool.all_of((node, _short(pool, places))), small_number(pool, unit / 2)))
+    short = pool.all_of((node, _short(pool, places_of(unit))))
+    return pool.alt((short, small_number(pool, unit / 2)))
 
 
-def _places(unit: Fraction) -> int:
-    """Digits behind the point of a decimal."""
-    places = 0
-    while (unit * 10**places).denominator != 1:
-        places += 1
-    return places
+def decimal_multiple_node(pool: Pool, multiple: Multiple) -> Node:
+    """Plain decimals that satisfy a `multipleOf` or its negation as they are written."""
+    places = places_of(multiple.unit)
+    modulus = int(multiple.unit * 10**places)
+    remainders = _Remainders(pool, modulus, places, holds=multiple.holds)
+    return pool.seq(pool.optional(pool.literal("-")), remainders.node(_WHOLE, 0))
+
+
+def is_rounded(multiple: Multiple) -> bool:
+    """Whether doubles are divided by one that is not the number itself."""
+    return multiple.divided and Fraction(float(multiple.unit)) != multiple.unit
 
 
 def _up_to(pool: Pool, most: int) -> Node:
-    """Plain decimals with a whole part up to `most`."""
+    """Plain decimals with a whole part up to `most`, and integers that are doubles."""
     fraction = pool.optional(pool.seq(pool.literal("."), digit_run(pool, 1, -1)))
-    return pool.seq(pool.optional(pool.literal("-")), naturals(pool, 0, most), fraction)
+    magnitudes = (pool.seq(naturals(pool, 0, most), fraction), naturals(pool, 0, EXACT_WHOLE))
+    return pool.seq(pool.optional(pool.literal("-")), pool.alt(magnitudes))
 
 
 def _short(pool: Pool, places: int) -> Node:

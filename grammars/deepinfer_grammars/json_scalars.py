@@ -7,8 +7,14 @@ from .errors import GrammarError, SchemaNotSupported
 from .expr import Pool
 from .formats import format_node, not_format_node
 from .json_facts import Facts, Text
-from .json_multiples import multiple_node
+from .json_multiples import (
+    check_multiple,
+    decimal_multiple_node,
+    is_rounded,
+    multiple_node,
+)
 from .json_numbers import broken_number, integer_node, loose_integer_node, number_node
+from .json_quotients import quotient_node
 from .json_text import any_json_char, json_chars, quoted, string_literal
 from .node import Kind, Node
 from .regex import regex_node
@@ -24,6 +30,10 @@ def numeric_node(pool: Pool, facts: Facts, *, loose: bool, decimal: bool) -> Nod
         loose: Whether a whole number may be spelled ``1.0``, ``-0`` or ``1e+20`` too.
         decimal: Whether multiples are those of decimals, also where doubles do not divide.
     """
+    for multiple in facts.multiples:
+        check_multiple(multiple)
+    if not decimal and any(multiple.holds and is_rounded(multiple) for multiple in facts.multiples):
+        return quotient_node(pool, facts, loose=loose)
     spans = _spans(facts)
     if not spans:
         return pool.never
@@ -34,9 +44,8 @@ def numeric_node(pool: Pool, facts: Facts, *, loose: bool, decimal: bool) -> Nod
         parts = [pool.alt([number_node(pool, span) for span in spans])]
         if "integer" not in facts.types:
             parts.append(broken_number(pool))
-    parts += [
-        multiple_node(pool, multiple, facts.bounds, decimal=decimal) for multiple in facts.multiples
-    ]
+    write = decimal_multiple_node if decimal else multiple_node
+    parts += [write(pool, multiple) for multiple in facts.multiples]
     return pool.all_of(parts)
 
 

@@ -85,6 +85,10 @@ REGEX = {
     "eight different lookaheads": (
         "''.join(f'(?=.*{c})' for c in 'abcdefgh') + '.*', 'hgfedcba'", {ACCEPTED},
     ),
+    "26 different lookaheads": (
+        "''.join(f'(?=.*{c})' for c in 'abcdefghijklmnopqrstuvwxyz') + '.*', "
+        "'zyxwvutsrqponmlkjihgfedcba'", {ACCEPTED},
+    ),
     "many negative lookaheads": (
         "''.join(f'(?!.*{c}x)' for c in 'abcdefghijkl') + '[a-z]*', 'abcdefx'", {REFUSED},
     ),
@@ -119,6 +123,14 @@ GRAMMARS = {
     "20,000 unit rules": (
         "'root ::= r0\\n' + ''.join(f'r{i} ::= r{i + 1}\\n' for i in range(20_000)) + 'r20000 ::= \"c\"', "
         "'c'", {ACCEPTED},
+    ),
+    "10,000 parts that may be empty": (
+        "'root ::= ' + ' '.join(f'r{i}' for i in range(10_000)) + '\\n' + "
+        "'\\n'.join(f'r{i} ::= \"a{i}\" | \"\"' for i in range(10_000)), 'a3a7'", {ACCEPTED},
+    ),
+    "rules of two that may be empty": (
+        "'root ::= r0\\n' + ''.join(f'r{i} ::= r{i + 1} r{i + 1}\\n' for i in range(5000)) + "
+        "'r5000 ::= \"q\" | \"\"', 'q'", {ACCEPTED, TOO_LARGE},
     ),
     "doubling rules that may be empty": (
         "'root ::= r0\\n' + ''.join(f'r{i} ::= r{i + 1} r{i + 1} | \"\"\\n' for i in range(40)) + "
