@@ -10,19 +10,15 @@ checked against Python's `re` afterwards.
 
 import argparse
 import cProfile
-import json
-import platform
 import pstats
 import re
 import statistics
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
-import triton
 from deepinfer_engine import Engine, EngineConfig, FinishEvent, GenerationRequest
 from deepinfer_engine.llama import LlamaConfig, LlamaLayer, LlamaWeights
 from deepinfer_engine.loop import TokenTable
@@ -32,6 +28,7 @@ from deepinfer_grammars import Expansion, TokenAutomaton, Vocabulary, compile_re
 from deepinfer_kernels.cpu import Weight
 from deepinfer_kernels.sampling import SamplerParams
 
+from benchmarks.gpu_record import append_record, new_record
 from benchmarks.grammar_libraries import tokenizer_of
 
 BATCHES = (1, 32, 256)
@@ -190,19 +187,12 @@ def main():
             print(kind)
             pstats.Stats(profiler).sort_stats("tottime").print_stats(28)
     bench.engine.close()
-    result = {
-        "subject": "constrained decoding",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": torch.cuda.get_device_name(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {"torch": torch.__version__, "triton": triton.__version__},
+    result = new_record("constrained decoding") | {
         "tokens": options.tokens,
         "runs": options.runs,
         "batches": found,
     }
-    with (options.out / "records.jsonl").open("a") as file:
-        file.write(json.dumps(result) + "\n")
+    append_record(options.out, result)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,12 @@ then one mask and 1,024 masks are timed. Exits with an error before any timing i
 """
 
 import argparse
-import json
-import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import torch
-import triton
 from deepinfer_engine.device_automata import DeviceAutomata
 from deepinfer_grammars import (
     Expansion,
@@ -29,6 +25,7 @@ from deepinfer_grammars import (
 )
 from deepinfer_kernels.gpu.mask_builder import build_rows
 
+from benchmarks.gpu_record import append_record, new_record
 from benchmarks.grammar_libraries import tokenizer_of
 from benchmarks.sampler_timing import quartiles
 
@@ -148,19 +145,12 @@ def main():
         note(
             f"{name}, each of {len(ids)}", [lambda one=one: build_rows(tables, *one)] * 4, len(ids)
         )
-    result = {
-        "subject": "masks",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": torch.cuda.get_device_name(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {"torch": torch.__version__, "triton": triton.__version__},
+    result = new_record("masks") | {
         "vocabulary": tokenizer.vocab_size,
         "masks_equal_to_cpu": len(whole),
         "microseconds": microseconds,
     }
-    with (options.out / "records.jsonl").open("a") as file:
-        file.write(json.dumps(result) + "\n")
+    append_record(options.out, result)
 
 
 if __name__ == "__main__":

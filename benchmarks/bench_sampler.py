@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import multiprocessing
-import platform
 import sys
 import time
 from collections import Counter
@@ -27,6 +26,7 @@ from deepinfer_kernels.gpu.sampler_rows import RowParams, pack_rows
 from deepinfer_kernels.sampler_types import SamplerParams
 
 from benchmarks import sampler_timing
+from benchmarks.gpu_record import append_record, new_record
 from benchmarks.sampler_cases import expected, make_case, make_tables, pack_cases
 
 CHECKED = {50: 984_000, 32_000: 8_000, 49_152: 4_000, 129_280: 4_000}
@@ -194,18 +194,7 @@ def main():
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no CUDA device")
-    result = {
-        "subject": "sampler",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": torch.cuda.get_device_name(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {
-            "torch": torch.__version__,
-            "triton": triton.__version__,
-            "numpy": np.__version__,
-        },
-    }
+    result = new_record("sampler")
     began = time.perf_counter()
     context = multiprocessing.get_context("spawn")  # a fork after CUDA has started would break
     jobs = [("time", batch, granule) for batch, granule in sampler_timing.CONFIGURATIONS]
@@ -232,8 +221,7 @@ def main():
     if options.no_time:
         return
     result["microseconds"] = sampler_timing.measure(BATCHES, TARGETS_US)
-    with (options.out / "records.jsonl").open("a") as file:
-        file.write(json.dumps(result) + "\n")
+    append_record(options.out, result)
 
 
 if __name__ == "__main__":

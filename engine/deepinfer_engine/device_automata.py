@@ -40,7 +40,7 @@ class AutomataStats:
 
     Attributes:
         misses: Rows that found no mask or no transition.
-        stalls: Steps that a sequence had to repeat because of it.
+        stalls: Those of them that got no token, so that their step came again.
         rows_built: Masks made by the device.
         rows_uploaded: Masks made by the host.
         rows_used: Masks held now.

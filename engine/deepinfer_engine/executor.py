@@ -145,4 +145,5 @@ def sampling_error(error: Exception, sequence: Sequence) -> EngineError:
     return EngineError(
         kind,
         f"choosing the token at position {len(sequence.tokens)} failed: {error}",
+        hint=getattr(error, "hint", None),  # errors of a grammar have one
     )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from deepinfer_kernels.gpu.commit import commit
 from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
+from deepinfer_kernels.sampler_types import MAX_LOGPROBS
 from deepinfer_kernels.sampling import Drawn, Status
 from numpy.typing import NDArray
 
@@ -243,7 +244,7 @@ class TorchExecutor:
     def _copied(
         self, out: SampleOutput, reports: bool
     ) -> tuple[torch.Tensor, torch.cuda.Event | None]:
-        """The results as int32 [B, 3 or 45] on their way to the host."""
+        """The results as int32 [B, 3 or more] on their way to the host."""
         parts = [torch.stack([out.token, out.next_state, out.status], 1)]
         if reports:
             numbers = (out.logprob[:, None], out.top_logprobs)
@@ -276,7 +277,7 @@ class TorchExecutor:
                 return self._taken(row, drawn, int(result[1]))
             slot.written = False
             if drawn.status is Status.MISS:
-                self._automata.count(misses=1, stalls=1)
+                self._automata.count(misses=1, stalls=int(drawn.token < 0))
                 if drawn.token < 0:
                     return Choice(None, again=True)
                 found = Drawn(drawn.token, Status.OK, drawn.logprob, drawn.rank, drawn.top)
@@ -306,7 +307,7 @@ def _drawn(row: NDArray[np.int32], wanted: int | None) -> Drawn:
     token, status = int(row[0]), Status(int(row[2]))
     if wanted is None or token < 0:
         return Drawn(token, status)
-    values = np.ascontiguousarray(row[24:]).view(np.float32)
-    ids = row[4:24].tolist()
+    values = np.ascontiguousarray(row[4 + MAX_LOGPROBS :]).view(np.float32)
+    ids = row[4 : 4 + MAX_LOGPROBS].tolist()
     top = tuple((i, v) for i, v in zip(ids, values[1:].tolist(), strict=True) if i >= 0)
     return Drawn(token, status, float(values[0]), int(row[3]), top)

@@ -33,9 +33,14 @@ def check_multiple(multiple: Multiple) -> None:
     """
     places = places_of(multiple.unit)
     modulus = int(multiple.unit * 10**places)
-    if modulus * (places + 2) > _MOST_STATES or places > _MOST_DIGITS:
+    reason = None
+    if places > _MOST_DIGITS:
+        reason = f"has {places} decimals; {_MOST_DIGITS} can be told apart"
+    elif modulus * (places + 2) > _MOST_STATES:
+        reason = f"needs {modulus} remainders to be told apart"
+    if reason is not None:
         raise SchemaNotSupported(
-            f"multipleOf {float(multiple.unit):g} needs {modulus} remainders to be told apart",
+            f"multipleOf {float(multiple.unit):g} {reason}",
             hint="Use a rounder number, or an enum of the allowed numbers",
             pointer=multiple.pointer,
         )

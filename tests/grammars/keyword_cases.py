@@ -67,9 +67,11 @@ KEYWORDS = [
 ]  # fmt: skip
 
 BOUNDS = {
-    "multipleOf": "in decimals, as written (validators that divide binary fractions refuse 1.15 "
-    "for 0.05, say); up to 20,000 remainders: the number, without its decimal point, times its "
-    "decimals plus two",
+    "multipleOf": "multiples as written and as validators divide doubles, so 1.15 is not taken for "
+    "0.05; a type (`Schema(Model)`) takes it, as Pydantic does; up to 15 decimals and 20,000 "
+    "remainders: the number, without its decimal point, times its decimals plus two",
+    "type: number, integer": "whole numbers of up to 4,300 digits; numbers with a point have at "
+    "most 300 digits before it, those with an exponent lie between 1e-323 and 1e308",
     "contains, minContains, maxContains": "up to 20,000 cases of items and matches so far",
     "uniqueItems": "up to 64 different items, or 4,096 arrays of leading items; any array of at "
     "most one item",

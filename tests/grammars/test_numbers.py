@@ -4,10 +4,10 @@ import json
 from fractions import Fraction
 
 import jsonschema
+import pytest
 from deepinfer_grammars import (
     EmptyConstraint,
     SchemaNotSupported,
-    TokenAutomaton,
     compile_json_schema,
 )
 from hypothesis import HealthCheck, assume, given, settings
@@ -137,19 +137,25 @@ def test_ordinary_numbers_that_are_right_both_ways_are_taken(schema, values):
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(schema=SCHEMAS, data=st.data())
-def test_whatever_is_written_is_right_both_ways(vocabulary, schema, data):
+@given(schema=SCHEMAS, seed=st.integers(0, 2**32), more=st.integers(0, 40))
+def test_whatever_is_written_is_right_both_ways(walker, schema, seed, more):
     grammar = compiled(schema)
     assume(grammar is not None)
-    automaton = TokenAutomaton(grammar, vocabulary)
-    state, text = automaton.start, ""
-    left = automaton.fewest_tokens(state) + data.draw(st.integers(0, 40))
-    while not automaton.complete(state):
-        allowed = vocabulary.unpack(automaton.mask(state, left))
-        token = data.draw(st.sampled_from(allowed))
-        if token in vocabulary.eos_ids:
-            break
-        state = automaton.advance(state, token)
-        text += vocabulary.tokens[token].decode()
-        left -= 1
+    walk = walker(grammar, seed)
+    text = walk.text(walk.automaton.fewest_tokens(walk.automaton.start) + more).decode()
     assert right_both_ways(schema, text), text
+
+
+def test_multiples_that_only_decimals_have_are_for_types_alone():
+    schema = {"type": "number", "multipleOf": 0.05}
+    assert not compile_json_schema(schema).accepts("1.15")
+    assert compile_json_schema(schema, decimal_multiples=True).accepts("1.15")
+
+
+@pytest.mark.parametrize(
+    ("unit", "reason"), [(1e-16, "has 16 decimals; 15 can"), (0.123456789, "123456789 remainders")]
+)
+def test_units_with_too_many_digits_are_refused_with_the_reason(unit, reason):
+    with pytest.raises(SchemaNotSupported, match=reason) as caught:
+        compile_json_schema({"multipleOf": unit})
+    assert caught.value.hint is not None
