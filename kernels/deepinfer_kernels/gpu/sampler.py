@@ -117,6 +117,19 @@ def sample(
         rows.bias_values,
         rows.banned_ids,
     )
+    walk = (
+        (nothing,) * 6
+        if automata is None
+        else (
+            automata.byte_class,
+            automata.state_automaton,
+            automata.state_edges,
+            automata.edges,
+            automata.token_start,
+            automata.token_bytes,
+        )
+    )
+    results = (*walk, out.token, out.next_state, out.status)
     stride = logits.stride(0)
     row = {"FEATURES": features, "GRANULE": granule, "G": padded}
     reading = {"FEATURES": features, "K": granule // 128}
@@ -135,7 +148,7 @@ def sample(
     decide[(batch,)](
         logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
         workspace.mass, workspace.upper, workspace.bad, granules, parts, queues[0],
-        workspace.arrivals, workspace.log2_table, *shared, **row, num_warps=4,
+        workspace.arrivals, workspace.log2_table, *shared, *results, **row, num_warps=4,
         enable_fp_fusion=False,
     )  # fmt: skip
     tiles = -(-granules // _WIDTH)
@@ -162,26 +175,14 @@ def sample(
             *whole_row, **row, W=8, CAPACITY=workspace.capacity,
             num_warps=8, enable_fp_fusion=False,
         )  # fmt: skip
-    walk = (
-        (
-            automata.byte_class,
-            automata.state_automaton,
-            automata.state_edges,
-            automata.edges,
-            automata.token_start,
-            automata.token_bytes,
-        )
-        if automata is not None
-        else (nothing,) * 6
-    )
-    finish[(batch,)](
-        logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
-        workspace.upper, workspace.totals, workspace.before, workspace.visit, workspace.gathered,
-        workspace.capacity, granules, tiles, workspace.log2_table, *shared, *walk,
-        out.token, out.next_state, out.status, **row, W=8, T=padded_tiles,
-        CAPACITY=workspace.capacity, num_warps=8, enable_fp_fusion=False,
-    )  # fmt: skip
-
+    if plan.cuts or plan.modulo31:
+        finish[(batch,)](
+            logits, stride, vocab_size, rows.table, workspace.record, workspace.largest,
+            workspace.upper, workspace.totals, workspace.before, workspace.visit,
+            workspace.gathered,
+            workspace.capacity, granules, tiles, workspace.log2_table, *shared, *results, **row,
+            W=8, T=padded_tiles, CAPACITY=workspace.capacity, num_warps=8, enable_fp_fusion=False,
+        )  # fmt: skip
     if plan.logprobs:
         report[(batch,)](
             logits, stride, vocab_size, rows.table, workspace.record, workspace.upper, granules,

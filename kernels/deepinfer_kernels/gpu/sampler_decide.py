@@ -16,6 +16,7 @@ import triton.language as tl
 from deepinfer_kernels.sampler_types import Status
 
 from . import sampler_rows as rows_module
+from .sampler_conclude import MISS, OK, conclude
 from .sampler_numeric import (
     NEGATIVE_INFINITY,
     NO_ID,
@@ -28,6 +29,7 @@ from .sampler_numeric import (
 from .sampler_scan import (
     BOUND_ID,
     BOUND_X,
+    CHOSEN,
     DONE,
     FLAGS,
     GREEDY,
@@ -64,10 +66,8 @@ from .sampler_winner import exact_winner, granule_tile
 TOP_K = tl.constexpr(rows_module.TOP_K)
 MIN_P = tl.constexpr(rows_module.MIN_P)
 MODULO31 = tl.constexpr(rows_module.MODULO31)
-OK = tl.constexpr(int(Status.OK))
 NUMERIC = tl.constexpr(int(Status.NUMERIC))
 EMPTY = tl.constexpr(int(Status.EMPTY))
-MISS = tl.constexpr(int(Status.MISS))
 
 # Estimated masses are trusted to this relative error, far above what float32 loses.
 _TRUST = tl.constexpr(0.000244140625)
@@ -127,9 +127,11 @@ def enqueue(queue, index):
 def decide(
     logits, stride, vocab_size, table, record, largest, mass, upper, bad, granules, parts,
     queue, arrivals, log2_table, masks, state_row, state_enough, counts, seen, bias_ids,
-    bias_values, banned_ids, FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr,
+    bias_values, banned_ids, byte_class, state_automaton, state_edges, edges, token_start,
+    token_bytes, out_token, out_state, out_status,
+    FEATURES: tl.constexpr, GRANULE: tl.constexpr, G: tl.constexpr,
 ):  # fmt: skip
-    """Status, argmax of greedy rows, winner before cuts, and what is left to find out."""
+    """Status, argmax of greedy rows, winner before cuts; results, or what is left to find out."""
     index = tl.program_id(0).to(tl.int64)
     row = table + index * COLUMNS
     notes = record + index * RECORD
@@ -159,7 +161,9 @@ def decide(
             )  # fmt: skip
             ids = tl.where(x == most, tile_ids(blocks), NO_ID)
             token = tl.min(tl.reshape(ids, (GRANULE,)), axis=0)
-        elif (flags & MODULO31) == 0:
+        elif (flags & MODULO31) != 0:
+            phase = tl.full((), CHOSEN, tl.int32)
+        else:
             least = min_p_threshold(row, most)
             chosen = tl.load(row + TOP_K) > 0
             visits = tl.full((), _UNLIMITED, tl.int32)
@@ -182,6 +186,11 @@ def decide(
                     mass + index * granules, largest, granules, value, most, row, vocab_size, G
                 ):
                     phase = tl.full((), RANK, tl.int32)
+    if phase == DONE:
+        conclude(
+            index, row, status, token, byte_class, state_automaton, state_edges, edges,
+            token_start, token_bytes, out_token, out_state, out_status, FEATURES,
+        )  # fmt: skip
     if (phase == RANK) | (phase == SEARCH):
         tl.store(arrivals + index, 0)
         enqueue(queue, index)
@@ -217,7 +226,7 @@ def settle(
     bound_x = float_field(notes, BOUND_X)
     bound_id = tl.load(notes + BOUND_ID)
     visits = tl.full((), _UNLIMITED, tl.int32)
-    after = tl.full((), DONE, tl.int32)
+    after = tl.full((), CHOSEN, tl.int32)
     refused = phase == SEARCH
     if phase == RANK:
         total = row_sum(totals + index * granules, tiles, T)
@@ -244,7 +253,7 @@ def settle(
         store_float(notes + TOKEN_X, value)
         store_float(notes + BOUND_X, bound_x)
         tl.store(notes + BOUND_ID, bound_id)
-    if after != DONE:
+    if after != CHOSEN:
         tl.store(arrivals + index, 0)
         enqueue(following, index)
     tl.store(notes + PHASE, after)
@@ -288,7 +297,7 @@ def revisit(
             x = tl.where(within, x, NEGATIVE_INFINITY)
             slots = part * W + tl.arange(0, W)
             low, high, sample, key_low, key_high = noise_address(row)
-            best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
+            best = granule_bounds(x * scale, 0.0, blocks, low, high, sample, key_low, key_high)
             tl.store(upper + index * granules + slots, best, mask=slots < granules)
         # What all threads stored must be seen by the program that counts the last tile.
         tl.debug_barrier()

@@ -67,12 +67,9 @@ def slack(value):
 
 @triton.jit
 def _log2_q30(value, table):
-    exponent = tl.zeros_like(value)
-    rest = value
-    for step in tl.static_range(6):
-        big = (rest >> (32 >> step)) > 0
-        exponent = tl.where(big, exponent + (32 >> step), exponent)
-        rest = tl.where(big, rest >> (32 >> step), rest)
+    # The exponent of a float32 that was rounded up to a power of two is one too large.
+    exponent = (value.to(tl.float32).to(tl.int32, bitcast=True) >> 23).to(tl.int64) - 127
+    exponent = tl.where((value >> exponent) == 0, exponent - 1, exponent)
     mantissa = value << (52 - exponent)
     index = ((mantissa >> 40) & 4095).to(tl.int32)
     low = tl.load(table + index).to(tl.int64)

@@ -13,7 +13,6 @@ import triton.language as tl
 
 from . import sampler_rows as rows_module
 from .sampler_numeric import (
-    NEGATIVE_INFINITY,
     NOISE_OFFSET,
     POSITIVE_INFINITY,
     score_bound,
@@ -39,12 +38,14 @@ FLAGS = tl.constexpr(rows_module.FLAGS)
 GREEDY = tl.constexpr(rows_module.GREEDY)
 TOP_P = tl.constexpr(rows_module.TOP_P)
 
-# Phases of a row, in `record[row, 0]`: nothing is open; a candidate is to be ranked; bounds are to
-# be found again within a limit; top-k is to be found first.
+# Phases of a row, in `record[row, 0]`: results are written; a candidate is to be ranked; bounds are
+# to be found again within a limit; top-k is to be found first; the token is there, results are not
+# (in the parity draw another kernel finds the token).
 DONE = tl.constexpr(0)
 RANK = tl.constexpr(1)
 SEARCH = tl.constexpr(2)
 SELECT = tl.constexpr(3)
+CHOSEN = tl.constexpr(4)
 # Columns of the record of a row.
 PHASE = tl.constexpr(0)
 TOKEN = tl.constexpr(1)
@@ -56,14 +57,25 @@ LARGEST = tl.constexpr(6)
 KEPT_X = tl.constexpr(7)
 KEPT_ID = tl.constexpr(8)
 RECORD = tl.constexpr(16)
+_LARGE = tl.constexpr(2.0**39)
 
 
 @triton.jit
-def granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high):
-    """Upper bounds of score / 2**22, best of each granule: float32 [W]."""
+def granule_bounds(t, base, blocks, low, high, sample, key_low, key_high):
+    """Upper bounds of score / 2**22, best of each granule: float32 [W].
+
+    `t` are scaled logits less the `base` of their lane.
+    """
     noise = tile_noise(low, high, sample, key_low, key_high, blocks)
-    bound = score_bound(x * scale, noise)
-    return tl.max(tl.max(tl.max(bound, axis=3), axis=0), axis=1) + NOISE_OFFSET
+    bound = tl.max(tl.max(score_bound(t, noise), axis=3), axis=0)
+    return tl.max(bound + base, axis=1) + NOISE_OFFSET
+
+
+@triton.jit
+def lane_base(lane, scale):
+    """Scaled largest logit of each lane, where that is a number of ordinary size; else 0."""
+    base = lane * scale
+    return tl.where((base > -_LARGE) & (base < _LARGE), base, 0.0)
 
 
 @triton.jit
@@ -114,16 +126,15 @@ def scan(
             lane = tl.max(tl.max(x, axis=3), axis=0)
             top = tl.max(lane, axis=1)
             tl.store(largest + slots, top, mask=inside)
-            t = x * scale
+            base = lane_base(lane, scale)
+            t = tl.fma(x, tl.zeros_like(x) + scale, -base[None, :, :, None])
             if cut:
-                base = tl.where(lane > NEGATIVE_INFINITY, lane, 0.0) * scale
-                near = tl.sum(tl.sum(tl.exp2(t - base[None, :, :, None]), axis=3), axis=0)
-                near *= tl.exp2(
-                    (lane - tl.where(top > NEGATIVE_INFINITY, top, 0.0)[:, None]) * scale
-                )
+                near = tl.sum(tl.sum(tl.exp2(t), axis=3), axis=0)
+                # A lane without tokens has no base of its own, and no mass.
+                near *= tl.exp2(tl.minimum(base - lane_base(top, scale)[:, None], 0.0))
                 tl.store(mass + slots, tl.sum(near, axis=1), mask=inside)
             if noisy:
-                best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
+                best = granule_bounds(t, base, blocks, low, high, sample, key_low, key_high)
                 tl.store(upper + slots, best, mask=inside)
     tl.store(bad + index * granules + part, tl.max(tl.reshape(wrong, (K * W * 32,)), axis=0))
 

@@ -166,7 +166,7 @@ def search_row(
             masks, counts, seen, bias_ids, bias_values, banned_ids, FEATURES, GRANULE, W,
         )  # fmt: skip
         x = tl.where(ranked_within(x, ids, bound_x, bound_id), x, NEGATIVE_INFINITY)
-        best = granule_bounds(x, blocks, scale, low, high, sample, key_low, key_high)
+        best = granule_bounds(x * scale, 0.0, blocks, low, high, sample, key_low, key_high)
         tl.store(upper + granule, best, mask=granule < granules)
     tl.debug_barrier()
 
