@@ -13,7 +13,8 @@ import triton.language as tl
 from deepinfer_kernels.philox import SCALAR_STREAM
 
 from . import sampler_rows as rows_module
-from .sampler_decide import MODULO31, OK, TOP_K, min_p_threshold, store_float
+from .sampler_conclude import OK
+from .sampler_decide import MODULO31, TOP_K, min_p_threshold, store_float
 from .sampler_finish import WIDTH
 from .sampler_numeric import (
     NEGATIVE_INFINITY,
