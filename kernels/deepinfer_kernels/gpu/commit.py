@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from . import sampler_rows as rows_module
-from .sampler_decide import OK
+from .sampler_conclude import OK
 from .sampler_rows import RowParams, SampleOutput
 from .sampler_tile import COLUMNS, LEFT, PENALTY_SLOT, STATE
 
