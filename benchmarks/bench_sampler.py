@@ -1,6 +1,6 @@
 """The fused sampler on a GPU: equality with the NumPy reference first, then times.
 
-Usage: PYTHONPATH=.:kernels python benchmarks/bench_sampler.py [--quick] [--out FOLDER]
+Usage: PYTHONPATH=.:kernels python benchmarks/bench_sampler.py [--quick] [--flashinfer LIBRARY] [--out FOLDER]
 
 Checks over a million rows, counts draws against softmax, records a file of cases for replay on a
 CPU, and appends one JSON line of measurements. Exits with an error, before any timing, if a single
@@ -190,6 +190,7 @@ def main():
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--profile", action="store_true", help="times per kernel, granule sizes")
+    parser.add_argument("--flashinfer", type=Path, help="library of flashinfer_sampling.py")
     parser.add_argument("--out", type=Path, default=Path("benchmarks"))
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -220,7 +221,7 @@ def main():
         sampler_timing.profile()
     if options.no_time:
         return
-    result["microseconds"] = sampler_timing.measure(BATCHES, TARGETS_US)
+    result["microseconds"] = sampler_timing.measure(BATCHES, TARGETS_US, options.flashinfer)
     append_record(options.out, result)
 
 

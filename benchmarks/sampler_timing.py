@@ -4,8 +4,6 @@ Every figure is a CUDA graph of several calls over different logits (more than t
 cache holds), replayed and timed with events: microseconds per call, median and quartiles.
 """
 
-import importlib.util
-
 import numpy as np
 import torch
 import triton
@@ -14,6 +12,8 @@ from deepinfer_kernels.gpu.automaton_tables import AutomatonTables
 from deepinfer_kernels.gpu.sampler import SampleOutput, SamplerPlan, SamplerWorkspace, sample
 from deepinfer_kernels.gpu.sampler_rows import STATE, pack_rows
 from deepinfer_kernels.sampler_types import SamplerParams
+
+from benchmarks.flashinfer_sampling import FlashInfer
 
 VOCAB = 129_280
 ROTATED_BYTES = 300 << 20
@@ -126,13 +126,10 @@ def torch_calls(buffers):
     return [lambda x=x: call(x) for x in buffers]
 
 
-def flashinfer_calls(buffers):
-    import flashinfer
-
-    return [
-        lambda x=x: flashinfer.sampling.top_p_sampling_from_probs(torch.softmax(x, -1), 0.95)
-        for x in buffers
-    ]
+def flashinfer_calls(library, buffers):
+    """Softmax and top-p draw; no mask, no top-k."""
+    draw = FlashInfer(library)
+    return [lambda x=x, at=at: draw(x, 0.95, 3, at) for at, x in enumerate(buffers)]
 
 
 def compile_ahead(batch, granule):
@@ -146,8 +143,14 @@ def compile_ahead(batch, granule):
             call()
 
 
-def measure(batches, targets):
-    """Table of quartiles in microseconds: case, then batch."""
+def measure(batches, targets, flashinfer=None):
+    """Table of quartiles in microseconds: case, then batch.
+
+    Args:
+        batches: rows per call.
+        targets: microseconds by batch, printed beside.
+        flashinfer: library made by `flashinfer_sampling.py`, or None.
+    """
     plan = SamplerPlan(penalties=False, lists=False)
     plain = SamplerPlan(cuts=False, penalties=False, lists=False)
     tables = mask_tables(max(batches))
@@ -173,8 +176,10 @@ def measure(batches, targets):
         )
         note("mask, top-k 50, top-p 0.95, zipf", batch, calls)
         note("torch: mask, sort, top-p, draw", batch, torch_calls(buffers[:4]))
-        if importlib.util.find_spec("flashinfer"):
-            note("flashinfer: softmax, top-p", batch, flashinfer_calls(buffers[:8]))
+        if flashinfer:
+            for workload in WORKLOADS:
+                calls = flashinfer_calls(flashinfer, buffers_of(workload, batch))
+                note(f"flashinfer: softmax, top-p, {workload}", batch, calls)
     return found
 
 
