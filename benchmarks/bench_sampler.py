@@ -1,6 +1,7 @@
 """The fused sampler on a GPU: equality with the NumPy reference first, then times.
 
-Usage: PYTHONPATH=.:kernels python benchmarks/bench_sampler.py [--quick] [--flashinfer LIBRARY] [--out FOLDER]
+Usage: PYTHONPATH=.:kernels python benchmarks/bench_sampler.py [--quick] [--flashinfer LIBRARY]
+    [--out FOLDER]
 
 Checks over a million rows, counts draws against softmax, records a file of cases for replay on a
 CPU, and appends one JSON line of measurements. Exits with an error, before any timing, if a single
